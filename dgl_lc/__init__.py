@@ -1,0 +1,12 @@
+"""dgl-lc: graph neural networks that train like an MLP."""
+
+from ._dgl import import_dgl
+
+import_dgl()
+
+from .hops import HopFeatures  # noqa: E402
+from .precompute import block_aggregate  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = ["HopFeatures", "block_aggregate", "__version__"]

@@ -1,0 +1,1 @@
+"""The SpMM kernels, one file a subject."""
