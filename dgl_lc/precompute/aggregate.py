@@ -79,7 +79,7 @@ def block_aggregate(
     memory : int or str, optional
         Bytes that may be allocated, as 24 * 2**30 or "24GiB", the result
         included. Default: the result, the edges, and work space of at most
-        half the size of the features.
+        half the size of the features (or 256 MiB).
     plan : Plan, optional
         Cut the work as in this plan, made by
         :func:`dgl_lc.precompute.plan` for the same sizes.
@@ -259,9 +259,7 @@ class _Job:
                     f"{here}: make it anew with dgl_lc.precompute.plan."
                 )
         budget = plan.budget if budget is None else budget
-        found = plan_for(
-            work, plan.num_edge_blocks, plan.column_width, budget
-        )
+        found = plan_for(work, plan.num_edge_blocks, plan.column_width, budget)
         if found.peak_bytes > budget:
             raise DGLError(
                 f"plan needs {found.peak_bytes:,} bytes here, more than "
@@ -333,9 +331,8 @@ class _Engine:
         acc = accumulator(self.kind)
         weight = None
         if job.weight is not None:
-            weight = np.ascontiguousarray(job.weight.float().numpy(), acc)
-            if self.kind == "float64":
-                weight = np.ascontiguousarray(job.weight.double().numpy())
+            wide = torch.float64 if acc is np.float64 else torch.float32
+            weight = job.weight.to(wide).contiguous().numpy()
         self.filter = Filter(
             job.edges, job.spec, acc, weight, plan.num_edge_blocks
         )
@@ -409,7 +406,8 @@ class _Engine:
                 count = chunk_kernels.assemble(
                     chunk, rows, indptr, block.indices, block.begin,
                     block.edge_ids, block.weight, f.left, f.right,
-                    f.spec.self_loop, place, offsets, entries, coefs, scales,
+                    f.spec.self_loop, f.drop_loops, place,
+                    offsets, entries, coefs, scales,
                 )  # fmt: skip
                 slot = chunk[chunk_kernels.SLOT]
                 kernels, array, first = whole, out, chunk[0]

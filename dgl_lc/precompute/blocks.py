@@ -45,15 +45,18 @@ def edge_blocks(g: dgl.DGLGraph, num_blocks: int) -> list[dgl.DGLGraph]:
     """
     inputs.check_graph(g)
     _check_count(num_blocks)
-    order = torch.from_numpy(in_edges(g).order()).to(g.idtype)
+    edges = in_edges(g)
+    order, indices = edges.order(), edges.whole().indices
+    places = np.arange(len(order))
+    targets = np.searchsorted(edges.indptr, places, "right") - 1
     blocks = []
-    for begin, end in ranges(g.num_edges(), num_blocks):
-        ids = order[begin:end]
-        block = dgl.graph(
-            g.find_edges(ids) if len(ids) else (ids, ids),
-            num_nodes=g.num_nodes(),
-            idtype=g.idtype,
+    for begin, end in ranges(len(order), num_blocks):
+        ends = (
+            torch.from_numpy(ids[begin:end]).to(g.idtype)
+            for ids in (indices, targets)
         )
+        block = dgl.graph(tuple(ends), num_nodes=g.num_nodes())
+        ids = torch.from_numpy(order[begin:end]).to(g.idtype)
         block.edata[dgl.EID] = ids
         blocks.append(block)
     return blocks
@@ -113,29 +116,26 @@ def normalize(
         raise DGLError(f"dtype should be float32 or float64, got {dtype}.")
     n, m = g.num_nodes(), g.num_edges()
     array_type = np.float32 if dtype == torch.float32 else np.float64
-    left, right = (
-        torch.from_numpy(diagonal) if len(diagonal) else None
-        for diagonal in diagonals(in_edges(g), spec, array_type)
-    )
-    weight = torch.ones(m, dtype=dtype)
-    for begin, end in ranges(m, num_blocks):
-        if begin == end:
-            continue
-        source, target = g.find_edges(torch.arange(begin, end, dtype=g.idtype))
-        block = weight[begin:end]
-        if left is not None:
-            block *= left[target.long()]
-        if right is not None:
-            block *= right[source.long()]
+    edges = in_edges(g)
+    left, right = diagonals(edges, spec, array_type)
+    weight = np.ones(m, array_type)
+    size = max(1, -(-m // num_blocks))
+    for first, ids, source, target in edges.slices(size):
+        block = np.ones(len(source), array_type)
+        if len(left):
+            block *= left[target]
+        if len(right):
+            block *= right[source]
         if self_loop:
             block[source == target] = 0
-    diagonal = torch.zeros(n, dtype=dtype)
+        weight[ids if len(ids) else slice(first, first + size)] = block
+    diagonal = np.zeros(n, array_type)
     if self_loop:
-        diagonal.fill_(1)
+        diagonal[:] = 1
         for factor in (left, right):
-            if factor is not None:
+            if len(factor):
                 diagonal *= factor
-    return NormalizedEdges(weight, diagonal)
+    return NormalizedEdges(torch.from_numpy(weight), torch.from_numpy(diagonal))
 
 
 def _check_count(num_blocks: int) -> None:

@@ -55,7 +55,10 @@ class InEdges:
         self.num_edges = graph.num_edges()
         created = graph.formats()["created"]
         self.owned = "csc" not in created
-        self._from_csr = self.owned and "coo" not in created
+        # Where there is no list of edges to read, the format to read from.
+        self._compressed = None
+        if "coo" not in created:
+            self._compressed = "csc" if "csc" in created else "csr"
         self.out_edges = np.zeros(self.num_nodes, np.int32)
         self.loops = np.zeros(self.num_nodes, np.int32)
         self._indices = None
@@ -120,7 +123,7 @@ class InEdges:
         ``wanted`` holds the same rows as marks.
         """
         if self._indices is None:
-            for _, _, source, target in self._slices():
+            for _, _, source, target in self.slices():
                 kernels.mark_slice(source, target, wanted, marks)
             return
 
@@ -137,7 +140,7 @@ class InEdges:
     def _count(self) -> None:
         self.indptr = np.zeros(self.num_nodes + 1, np.int64)
         parts = self._row_ranges()
-        for _, _, source, target in self._slices():
+        for _, _, source, target in self.slices():
 
             def count(_, part, source=source, target=target):
                 low, high = parts[part]
@@ -179,7 +182,7 @@ class InEdges:
             (low + first, low + last)
             for first, last in self._row_ranges(high - low)
         ]
-        for first, edge_ids, source, target in self._slices():
+        for first, edge_ids, source, target in self.slices():
 
             def place(_, part, at=(first, edge_ids, source, target)):
                 first, edge_ids, source, target = at
@@ -196,30 +199,31 @@ class InEdges:
         rows = self.num_nodes if rows is None else rows
         return ranges(rows, min(num_threads(), 8))
 
-    def _slices(self) -> Iterator[tuple]:
-        """First edge id, edge ids (or none: they count up), source, target."""
-        if self._from_csr:
-            yield from self._csr_slices()
-            return
-        dtype = getattr(torch, self._index.dtype)
-        for begin in range(0, self.num_edges, SLICE):
-            ids = torch.arange(
-                begin, min(begin + SLICE, self.num_edges), dtype=dtype
-            )
-            source, target, _ = self._index.find_edges(0, ids)
-            yield begin, _NO_IDS, source.numpy(), target.numpy()
+    def slices(self, size: int = SLICE) -> Iterator[tuple]:
+        """All edges, in slices: first id, ids, sources, targets.
 
-    def _csr_slices(self) -> Iterator[tuple]:
-        _, _, indptr, targets, edge_ids = (
-            self._index.adjacency_matrix_tensors(0, False, "csr")
+        Where ids are empty they count up from the first.
+        """
+        if not self._compressed:
+            dtype = getattr(torch, self._index.dtype)
+            for begin in range(0, self.num_edges, size):
+                end = min(begin + size, self.num_edges)
+                ids = torch.arange(begin, end, dtype=dtype)
+                source, target, _ = self._index.find_edges(0, ids)
+                yield begin, _NO_IDS, source.numpy(), target.numpy()
+            return
+        by_target = self._compressed == "csc"
+        *_, indptr, others, ids = self._index.adjacency_matrix_tensors(
+            0, by_target, "csr"
         )
-        indptr, targets = indptr.numpy(), targets.numpy()
-        edge_ids = edge_ids.numpy().astype(np.int64, copy=False)
-        for begin in range(0, self.num_edges, SLICE):
-            end = min(begin + SLICE, self.num_edges)
-            places = np.arange(begin, end)
-            source = np.searchsorted(indptr, places, "right") - 1
-            yield begin, edge_ids[begin:end], source, targets[begin:end]
+        indptr, others = indptr.numpy(), others.numpy()
+        ids = ids.numpy().astype(np.int64, copy=False)
+        for begin in range(0, self.num_edges, size):
+            places = np.arange(begin, min(begin + size, self.num_edges))
+            rows = np.searchsorted(indptr, places, "right") - 1
+            part = slice(begin, begin + size)
+            ends = (others[part], rows) if by_target else (rows, others[part])
+            yield begin, ids[part], *ends
 
 
 _cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

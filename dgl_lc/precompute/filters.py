@@ -13,6 +13,7 @@ from .csc import EdgeBlock, InEdges
 from .kernels.edges import fill_diagonal
 from .threads import ranges
 
+
 def diagonals(
     edges: InEdges, spec: FilterSpec, dtype: type
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +53,7 @@ class Filter:
         self.spec = spec
         self.edges = edges
         self.left, self.right = diagonals(edges, spec, dtype)
+        self.drop_loops = spec.self_loop and bool(edges.loops.any())
         bounds = ranges(edges.num_edges, num_blocks)
         self.bounds = np.array([0] + [end for _, end in bounds], np.int64)
         self._weight = np.empty(0, dtype) if weight is None else weight

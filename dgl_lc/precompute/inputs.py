@@ -72,9 +72,7 @@ def check_features(
             "give feat.detach() and train what comes after."
         )
     if feat.dtype not in KINDS:
-        raise DGLError(
-            f"feat is {feat.dtype}: convert it to one of {_NAMES}."
-        )
+        raise DGLError(f"feat is {feat.dtype}: convert it to one of {_NAMES}.")
     if feat.dim() != 2:
         raise DGLError(
             f"feat should have two dimensions, (nodes, columns), got shape "
@@ -140,8 +138,7 @@ def check_hops(K: int, hops) -> list[int]:
         ) from None
     if not kept or kept[0] < 0 or kept[-1] > K:
         raise DGLError(
-            f"hops={list(hops)!r} should name at least one hop from 0 to "
-            f"K={K}."
+            f"hops={list(hops)!r} should name at least one hop from 0 to K={K}."
         )
     return kept
 
@@ -161,8 +158,7 @@ def check_nodes(graph: dgl.DGLGraph, nodes) -> torch.Tensor | None:
     nodes = nodes.cpu().to(torch.int64)
     if nodes.dim() != 1:
         raise DGLError(
-            f"nodes should have one dimension, got shape "
-            f"{tuple(nodes.shape)}."
+            f"nodes should have one dimension, got shape {tuple(nodes.shape)}."
         )
     if nodes.numel() == 0:
         raise DGLError("nodes is empty: name at least one node, or leave it.")

@@ -6,7 +6,6 @@ features are read once. Edges are read once for each hop and column block, or
 stay resident on a device with memory of its own.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dgl import DGLError
@@ -25,6 +24,8 @@ from .published import (
 _CACHE_LINE = 64
 #: Rows that are copied at a time where features or results are copied.
 COPY_ROWS = 4096
+#: Work space that is taken without being asked for.
+_SPACE = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -120,18 +121,16 @@ class Work:
             rows[hop % 2] = max(rows[hop % 2], needed)
         return rows[0], rows[1]
 
-    def widths(self) -> Iterator[int]:
+    def widths(self) -> list[int]:
         """Sensible widths of a column block, widest first.
 
-        Whole cache lines, unless it is all columns.
+        All columns (of what the kernel takes), or rows of two cache lines
+        or of one. Four lines are no faster than eight: the processor's own
+        prefetching takes them for the begin of a longer row and reads on.
         """
-        line = _CACHE_LINE // self.itemsize
-        widest = max_width(self.kind)
-        if self.num_feats <= widest:
-            yield self.num_feats
-        for width in range(widest, 0, -line):
-            if width < self.num_feats:
-                yield width
+        widest = min(self.num_feats, max_width(self.kind))
+        narrow = [128 // self.itemsize, 64 // self.itemsize]
+        return [widest] + [width for width in narrow if width < widest]
 
 
 @dataclass(frozen=True)
@@ -155,8 +154,9 @@ class Plan:
     items : dict
         Bytes in use at the peak, by what they are for.
     bytes_moved : int
-        "cuda": over the bus. "cpu": read and written, the gathering of rows
-        included.
+        "cuda": over the bus. "cpu": edges read and rows written. Rows that
+        are gathered from where they are do not count: they are the same for
+        every plan.
     published : PublishedPlan or None
         The published scheme on the same budget; None if nothing fits.
     """
@@ -238,8 +238,8 @@ def make_plan(
 
     All widths are tried, each with the fewest edge blocks that fit; of equal
     bytes moved the fewest column blocks win. Without a budget the work space
-    is kept to half the size of the features, or to what is ``available`` if
-    that is less.
+    is kept to half the size of the features (or 256 MiB), or to what is
+    ``available`` if that is less.
     """
     cost = _cpu_cost if device == "cpu" else _device_cost
     if budget is None:
@@ -314,7 +314,8 @@ def _fewest_edge_blocks(work, width, budget, cost) -> int | None:
 
 
 def _default_budget(work: Work, cost) -> int:
-    space = work.num_nodes * work.num_feats * work.itemsize // 2
+    features = work.num_nodes * work.num_feats * work.itemsize
+    space = max(features // 2, _SPACE)
     peaks = []
     for width in work.widths():
         items, _, _ = cost(work, 1, width)
@@ -395,7 +396,9 @@ def _cpu_cost(work: Work, blocks: int, width: int):
         for rows, entries in zip(work.hop_rows, work.hop_entries, strict=True)
     )
     row_bytes = work.num_feats * work.itemsize
-    moved += row_bytes * (sum(work.hop_rows) + sum(work.hop_entries))
+    moved += row_bytes * sum(work.hop_rows)
+    if not work.shares_features:
+        moved += row_bytes * work.input_rows
     if not stays:
         moved += columns * work.K * blocks * 2 * work.index_size * m
     resident = ("edges", "column block") if stays else ("column block",)

@@ -123,19 +123,19 @@ def _split(table, count, slots, position, start, stop):
 @jit
 def assemble(
     chunk, rows, indptr, indices, base, edge_ids, weight, left, right,
-    self_loop, place, offsets, entries, coefs, scales,
+    self_loop, drop_loops, place, offsets, entries, coefs, scales,
 ):  # fmt: skip
     """Write a chunk's entries to the buffers; return how many rows it has.
 
     Empty arrays stand for the trivial case: ``rows`` and ``place`` (where a
     node's row lies in the input) for the identity, ``edge_ids`` for edges in
     order, ``weight``, ``left`` and ``right`` for ones. ``indices`` and
-    ``weight`` begin at edge ``base``. With ``self_loop`` the edges from a
-    node to itself are left out and one entry of weight 1 is put first.
+    ``weight`` begin at edge ``base``. ``self_loop`` puts an entry of weight
+    1 first in each row, ``drop_loops`` leaves out the edges from a node to
+    itself.
     """
-    all_rows, all_places = len(rows) == 0, len(place) == 0
+    all_rows = len(rows) == 0
     weighted, ordered = len(weight) > 0, len(edge_ids) == 0
-    scaled_left, scaled_right = len(left) > 0, len(right) > 0
     used = 0
     count = 0
     offsets[0] = 0
@@ -144,23 +144,41 @@ def assemble(
         start = max(indptr[row], chunk[FROM_EDGE])
         stop = min(indptr[row + 1], chunk[TO_EDGE])
         if self_loop and start == indptr[row]:
-            entries[used] = row if all_places else place[row]
-            coefs[used] = right[row] if scaled_right else 1.0
-            used += 1
-        for edge in range(start, stop):
-            source = indices[edge - base]
-            if self_loop and source == row:
-                continue
-            entries[used] = source if all_places else place[source]
-            coef = right[source] if scaled_right else coefs.dtype.type(1.0)
+            entries[used] = row
             if weighted:
-                at = edge - base if ordered else edge_ids[edge]
-                coef *= weight[at]
-            coefs[used] = coef
+                coefs[used] = 1.0
             used += 1
-        scale = left[row] if scaled_left else 1.0
+        if drop_loops or weighted:
+            for edge in range(start, stop):
+                source = indices[edge - base]
+                if drop_loops and source == row:
+                    continue
+                entries[used] = source
+                if weighted:
+                    at = edge - base if ordered else edge_ids[edge]
+                    coefs[used] = weight[at]
+                used += 1
+        else:
+            for edge in range(start, stop):
+                entries[used + edge - start] = indices[edge - base]
+            used += stop - start
         # The parts of a split row are scaled when they are added up.
-        scales[count] = 1.0 if chunk[SLOT] >= 0 else scale
+        scaled = len(left) > 0 and chunk[SLOT] < 0
+        scales[count] = left[row] if scaled else 1.0
         count += 1
         offsets[count] = used
+    # Loops of their own: many cache misses of `right` are then under way at
+    # once, where a branch between them would have each wait for the last.
+    if not weighted:
+        if len(right) > 0:
+            for e in range(used):
+                coefs[e] = right[entries[e]]
+        else:
+            coefs[:used] = 1.0
+    elif len(right) > 0:
+        for e in range(used):
+            coefs[e] *= right[entries[e]]
+    if len(place) > 0:
+        for e in range(used):
+            entries[e] = place[entries[e]]
     return count

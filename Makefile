@@ -1,0 +1,63 @@
+# Every target sets up what it needs, in .venv (Python 3.11).
+
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-slow test-dgl2 lint bench build clean
+
+demo: $(VENV)/.installed
+	$(BIN)/dgl-lc demo
+
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/precompute.py
+
+build: $(VENV)/.installed
+	$(BIN)/python -m build
+
+# torch first: DGL's other packages would draw in another build of it.
+$(VENV)/.installed: setup.py constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) -c constraints.txt torch
+	$(PIP) -c constraints.txt -e ".[dev]"
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	$(PIP) -c constraints.txt -e ".[bench]"
+	touch $@
+
+# DGL 2.1.0: with a torch it has no graphbolt library for, and with its own.
+TOOLS = hypothesis pytest pytest-timeout scipy
+NEEDS = numba pandas psutil tqdm packaging optuna ogb
+
+.venv-dgl2-new/.installed:
+	$(PYTHON) -m venv .venv-dgl2-new
+	.venv-dgl2-new/bin/pip install -q torch==2.13.0
+	.venv-dgl2-new/bin/pip install -q torch==2.13.0 dgl==2.1.0 $(NEEDS) $(TOOLS)
+	.venv-dgl2-new/bin/pip install -q --no-deps -e .
+	touch $@
+
+.venv-dgl2-old/.installed:
+	$(PYTHON) -m venv .venv-dgl2-old
+	.venv-dgl2-old/bin/pip install -q torch==2.2.1 torchdata==0.7.1 dgl==2.1.0 "numpy<2" pydantic pyyaml $(NEEDS) $(TOOLS)
+	.venv-dgl2-old/bin/pip install -q --no-deps -e .
+	touch $@
+
+test-dgl2: .venv-dgl2-new/.installed .venv-dgl2-old/.installed
+	.venv-dgl2-new/bin/python -m pytest -m "not slow"
+	.venv-dgl2-old/bin/python -m pytest -m "not slow"
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,61 @@
+"""The package's metadata."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = next(
+    line.split('"')[1]
+    for line in (HERE / "dgl_lc" / "__init__.py").read_text().splitlines()
+    if line.startswith("__version__")
+)
+
+setup(
+    name="dgl-lc",
+    version=VERSION,
+    description="Graph neural networks that train like an MLP, on graphs "
+    "that fit neither on the GPU nor in memory: a plugin for DGL",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    packages=find_packages(include=["dgl_lc", "dgl_lc.*"]),
+    package_data={"dgl_lc": ["py.typed"]},
+    python_requires=">=3.10",
+    install_requires=[
+        # 2.1.0 was built for torch up to 2.2.1: where 1.1.3 can be had,
+        # which runs on any torch, that is the better choice.
+        "dgl>=1.1.3,!=2.1.0; python_version < '3.12'",
+        "dgl>=2.1.0; python_version >= '3.12'",
+        "torch>=2.2.1",
+        "numpy>=1.26",
+        "numba>=0.60",
+        "ogb>=1.3.6",
+        "optuna>=3.5",
+        "pandas>=2.0",
+        "psutil>=5.8",
+        "tqdm>=4.60",
+        # DGL imports it without asking for it.
+        "packaging",
+    ],
+    extras_require={
+        "dev": [
+            "build",
+            "hypothesis",
+            "mypy",
+            "pytest",
+            "pytest-timeout",
+            "ruff",
+            "scipy",
+        ],
+        "bench": ["matplotlib", "scipy", "torch_geometric"],
+    },
+    entry_points={"console_scripts": ["dgl-lc = dgl_lc.cli:main"]},
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Intended Audience :: Science/Research",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

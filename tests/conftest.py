@@ -1,0 +1,75 @@
+"""Graphs for the tests."""
+
+import dgl_lc  # isort: skip  # first: it makes DGL importable
+import os
+from pathlib import Path
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+assert dgl_lc.__version__
+
+settings.register_profile(
+    "dgl-lc",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("dgl-lc")
+
+#: Real graphs beside the repository; tests that want them are skipped by
+#: name where they are missing.
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+
+
+@st.composite
+def graphs(draw, max_nodes=40, max_edges=150):
+    """Directed graphs: isolated nodes, hubs, self-loops, multi-edges."""
+    n = draw(st.integers(1, max_nodes))
+    m = draw(st.integers(0, max_edges))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    source, target = rng.integers(0, n, m), rng.integers(0, n, m)
+    if draw(st.booleans()):
+        target[: m // 2] = rng.integers(0, n)
+    if draw(st.booleans()):
+        source[: m // 3] = target[: m // 3]
+    idtype = draw(st.sampled_from([torch.int32, torch.int64]))
+    g = dgl.graph(
+        (torch.from_numpy(source), torch.from_numpy(target)),
+        num_nodes=n,
+        idtype=idtype,
+    )
+    formats = draw(st.sampled_from(["coo", "csc made", "only csr"]))
+    if formats == "csc made":
+        g.create_formats_()
+    elif formats == "only csr":
+        g = g.formats("csr")
+    return g
+
+
+def make_features(n, d, seed=0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator).to(dtype)
+
+
+@pytest.fixture
+def small_graph():
+    """Four nodes, one of them isolated, with a multi-edge and a self-loop."""
+    return dgl.graph(([0, 0, 1, 2, 2], [1, 1, 2, 0, 2]), num_nodes=4)
+
+
+@pytest.fixture(params=["cora", "ogbn_arxiv"])
+def real_graph(request):
+    path = SHARED / f"{request.param}.npz"
+    if not path.exists():
+        pytest.skip(f"{path.name} is not at hand")
+    with np.load(path, allow_pickle=False) as data:
+        n, edges = int(data["num_nodes"]), data["edges"].astype(np.int64)
+    return dgl.graph(
+        (torch.from_numpy(edges[0]), torch.from_numpy(edges[1])), num_nodes=n
+    )

@@ -1,0 +1,104 @@
+"""Bad input: an error that names the argument, before work starts."""
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from conftest import make_features
+from dgl import DGLError
+
+from dgl_lc.precompute import block_aggregate, csc, edge_blocks, normalize
+
+HETERO = dgl.heterograph({
+    ("user", "likes", "item"): ([0, 1], [0, 1]),
+    ("user", "knows", "user"): ([0], [1]),
+})  # fmt: skip
+
+
+def block():
+    return dgl.to_block(dgl.graph(([0, 1], [1, 2])), torch.tensor([2]))
+
+
+@pytest.fixture(autouse=True)
+def _no_work(monkeypatch):
+    """Reading the graph is the first work: it must not be reached."""
+
+    def start(self, graph):
+        raise AssertionError("work started before the input was checked")
+
+    monkeypatch.setattr(csc.InEdges, "__init__", start)
+
+
+def call(g=None, feat=None, K=2, **options):
+    g = dgl.graph(([0, 1, 2], [1, 2, 0])) if g is None else g
+    feat = make_features(3, 4) if feat is None else feat
+    return block_aggregate(g, feat, K, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"g": HETERO}, "g is a heterograph.*edge_type_subgraph"),
+        ({"g": block()}, "g is a block"),
+        ({"g": dgl.graph(([], []))}, "g has no nodes"),
+        ({"g": "graph"}, "g should be a DGLGraph, got str"),
+        ({"feat": make_features(4, 2)}, "feat has 4 rows, but g has 3 nodes"),
+        ({"feat": make_features(3, 2)[0]}, "feat should have two dim"),
+        ({"feat": torch.ones(3, 0)}, "feat has no columns"),
+        ({"feat": torch.ones(3, 2, requires_grad=True)},
+         "feat requires grad.*detach"),
+        ({"feat": torch.ones(3, 2, dtype=torch.long)}, "feat is torch.int64"),
+        ({"feat": torch.ones(3, 2, dtype=torch.cfloat)},
+         "feat is torch.complex64"),
+        ({"feat": torch.ones(3, 2, device="meta")}, "feat is on meta"),
+        ({"feat": torch.eye(3).to_sparse()}, "feat is sparse"),
+        ({"feat": [[1.0], [2.0], [3.0]]}, "feat should be a tensor"),
+        ({"feat": np.ones((3, 2), int)}, "NumPy array of int64"),
+        ({"feat": np.ones((3, 2), ">f4")}, "foreign byte order"),
+        ({"feat": np.ones((3, 2), np.float32)[:, ::-1]}, "negative stride"),
+        ({"K": -1}, "K should not be negative, got -1"),
+        ({"K": 1.5}, "K should be an integer, got 1.5"),
+        ({"K": True}, "K should be an integer, got True"),
+        ({"hops": []}, "hops=\\[\\] should name at least one"),
+        ({"hops": [3]}, "hops=\\[3\\] should name.*0 to K=2"),
+        ({"hops": ["a"]}, "hops should be a list of integers"),
+        ({"nodes": [0, 3]}, "nodes holds 3, but g has nodes 0 to 2"),
+        ({"nodes": [-1]}, "nodes holds -1"),
+        ({"nodes": []}, "nodes is empty"),
+        ({"nodes": [0.5]}, "nodes should hold integer ids"),
+        ({"nodes": torch.tensor([True, False, True])}, "nodes is a mask"),
+        ({"nodes": torch.zeros(2, 2, dtype=torch.long)}, "one dimension"),
+        ({"edge_weight": torch.ones(2)}, "edge_weight has shape.*3 edges"),
+        ({"edge_weight": torch.ones(3, 2)}, "edge_weight has shape"),
+        ({"edge_weight": torch.ones(3, dtype=torch.long)},
+         "edge_weight is torch.int64"),
+        ({"edge_weight": torch.ones(3, requires_grad=True)},
+         "edge_weight requires grad"),
+        ({"edge_weight": [1.0, 2.0, 3.0]}, "edge_weight should be a tensor"),
+        ({"edge_weight": torch.ones(3, device="meta")},
+         "edge_weight is on meta"),
+        ({"norm": "sym"}, "norm='sym' is not known.*'both'"),
+        ({"self_loop": 1}, "self_loop should be True or False"),
+        ({"dtype": torch.int8}, "dtype=torch.int8 is not one of"),
+        ({"device": "cuda"}, "device='cuda' is not supported"),
+        ({"memory": "lots"}, "memory='lots' is not a number of bytes"),
+        ({"memory": 0}, "memory=0 should be positive"),
+        ({"memory": 1.5}, "memory should be an integer"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(options, message):
+    with pytest.raises(DGLError, match=message):
+        call(**options)
+
+
+@pytest.mark.parametrize("function", [edge_blocks, normalize])
+@pytest.mark.parametrize("number", [0, -2, 1.5, True])
+def test_a_bad_number_of_blocks_is_named(function, number):
+    g = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    with pytest.raises(DGLError, match="num_blocks should be"):
+        function(g, num_blocks=number)
+
+
+def test_normalize_refuses_other_types():
+    with pytest.raises(DGLError, match="dtype should be"):
+        normalize(dgl.graph(([0], [1])), dtype=torch.float16)
