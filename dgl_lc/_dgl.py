@@ -69,5 +69,5 @@ def import_dgl() -> types.ModuleType:
             f"{type(error).__name__}: {error}\n{_WORKING}"
         ) from None
     if placeholder is not None:
-        dgl.graphbolt = placeholder
+        setattr(dgl, "graphbolt", placeholder)  # noqa: B010
     return dgl

@@ -42,8 +42,12 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser(
         "demo", help="precompute hop features of a generated graph, and check"
     )
-    demo.add_argument("--nodes", type=int, default=200_000,
-                      help="nodes of the large graph (default: 200000)")  # fmt: skip
+    demo.add_argument(
+        "--nodes",
+        type=int,
+        default=200_000,
+        help="nodes of the large graph (default: 200000)",
+    )
     demo.set_defaults(run=_demo)
 
     plan = commands.add_parser(
@@ -64,11 +68,18 @@ def _parser() -> argparse.ArgumentParser:
         "stay on the host; cpu: the result is in the same memory "
         "(default: cuda)",
     )  # fmt: skip
-    plan.add_argument("--dtype", default="float32",
-                      choices=["float32", "float64", "float16", "bfloat16"],
-                      help="how hop features are stored")  # fmt: skip
-    plan.add_argument("--keep", type=int, metavar="ROWS",
-                      help="rows of the result (default: all nodes)")  # fmt: skip
+    plan.add_argument(
+        "--dtype",
+        default="float32",
+        choices=["float32", "float64", "float16", "bfloat16"],
+        help="how hop features are stored",
+    )
+    plan.add_argument(
+        "--keep",
+        type=int,
+        metavar="ROWS",
+        help="rows of the result (default: all nodes)",
+    )
     plan.add_argument(
         "--calibrate", action="store_true",
         help="measure the published scheme's coefficients on this machine",

@@ -107,7 +107,8 @@ def normalize(
     >>> import dgl
     >>> from dgl_lc.precompute import normalize
     >>> normalize(dgl.graph(([0, 1, 1], [1, 0, 1])))
-    NormalizedEdges(edge_weight=tensor([0.5000, 0.5000, 0.0000]), diagonal=tensor([0.5000, 0.5000]))
+    NormalizedEdges(edge_weight=tensor([0.5000, 0.5000, 0.0000]),
+                    diagonal=tensor([0.5000, 0.5000]))
     """
     inputs.check_graph(g)
     _check_count(num_blocks)
@@ -121,7 +122,7 @@ def normalize(
     weight = np.ones(m, array_type)
     size = max(1, -(-m // num_blocks))
     for first, ids, source, target in edges.slices(size):
-        block = np.ones(len(source), array_type)
+        block: np.ndarray = np.ones(len(source), array_type)
         if len(left):
             block *= left[target]
         if len(right):
@@ -129,7 +130,7 @@ def normalize(
         if self_loop:
             block[source == target] = 0
         weight[ids if len(ids) else slice(first, first + size)] = block
-    diagonal = np.zeros(n, array_type)
+    diagonal: np.ndarray = np.zeros(n, array_type)
     if self_loop:
         diagonal[:] = 1
         for factor in (left, right):

@@ -61,7 +61,7 @@ class InEdges:
             self._compressed = "csc" if "csc" in created else "csr"
         self.out_edges = np.zeros(self.num_nodes, np.int32)
         self.loops = np.zeros(self.num_nodes, np.int32)
-        self._indices = None
+        self._indices: np.ndarray | None = None
         if self.owned:
             self._edge_ids = _NO_IDS
             self._count()
@@ -86,10 +86,11 @@ class InEdges:
         """The sources of all edges by destination, where they are at hand."""
         return self._indices
 
-    def load(self) -> None:
+    def load(self) -> np.ndarray:
         """Sort all edges and keep them."""
         if self._indices is None:
             self._indices = self.sort(0, self.num_edges).indices
+        return self._indices
 
     def unload(self) -> None:
         """Forget the sorted edges, where they are not DGL's."""
@@ -98,12 +99,12 @@ class InEdges:
 
     def whole(self, weight: np.ndarray = _NO_WEIGHT) -> EdgeBlock:
         """All edges as one block. ``weight`` is in DGL's order."""
-        self.load()
+        indices = self.load()
         if self.owned and len(weight) > 0:
             weight = self.sort(
                 0, self.num_edges, weight, want_indices=False
             ).weight
-        return EdgeBlock(0, self._indices, self._edge_ids, weight)
+        return EdgeBlock(0, indices, self._edge_ids, weight)
 
     def order(self) -> np.ndarray:
         """DGL's edge ids in the order by destination."""

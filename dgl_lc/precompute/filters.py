@@ -22,7 +22,8 @@ def diagonals(
     A node of degree 0 gets 0, never inf or NaN.
     """
     power = -0.5 if spec.norm == "both" else -1.0
-    left = right = np.empty(0, dtype)
+    left: np.ndarray = np.empty(0, dtype)
+    right = left
     if spec.norm in ("both", "right"):
         left = np.empty(edges.num_nodes, dtype)
         fill_diagonal(edges.indptr, edges.loops, spec.self_loop, power, left)

@@ -90,10 +90,11 @@ def check_features(
 
 def is_on_disk(feat: torch.Tensor | np.ndarray) -> bool:
     """Whether these are memory-mapped features: read in order, once."""
-    while isinstance(feat, np.ndarray):
-        if isinstance(feat, np.memmap):
+    array: object = feat
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
             return True
-        feat = feat.base
+        array = array.base
     return False
 
 

@@ -11,7 +11,8 @@ _UNITS = {
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
 
-_CACHE_LINE = 64
+#: Bytes in a cache line.
+CACHE_LINE = 64
 
 
 def parse_bytes(size: int | str, argument: str = "memory") -> int:
@@ -22,12 +23,11 @@ def parse_bytes(size: int | str, argument: str = "memory") -> int:
     """
     if isinstance(size, str):
         match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", size)
-        unit = _UNITS.get(match[2].upper()) if match else None
         try:
-            if unit is None:
+            if match is None:
                 raise ValueError
-            number = float(match[1]) * unit
-        except ValueError:
+            number = float(match[1]) * _UNITS[match[2].upper()]
+        except (KeyError, ValueError):
             raise DGLError(
                 f"{argument}={size!r} is not a number of bytes: write for "
                 f"example '24GiB', '800MB' or an integer."
@@ -50,12 +50,11 @@ def format_bytes(size: float) -> str:
     >>> format_bytes(1610612736)
     '1.5 GiB'
     """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            break
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while abs(size) >= 1024 and len(units) > 1:
         size /= 1024
-    else:
-        unit = "TiB"
+        units.pop(0)
+    unit = units[0]
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
 
 
@@ -69,6 +68,6 @@ def empty_rows(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
     """
     dtype = np.dtype(dtype)
     size = rows * columns * dtype.itemsize
-    raw = np.empty(size + _CACHE_LINE, np.uint8)
-    offset = -raw.ctypes.data % _CACHE_LINE
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    offset = -raw.ctypes.data % CACHE_LINE
     return raw[offset : offset + size].view(dtype).reshape(rows, columns)

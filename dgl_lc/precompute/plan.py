@@ -13,17 +13,15 @@ from dgl import DGLError
 from .csc import SLICE
 from .kernels.chunks import CAPACITY
 from .kernels.gather import max_width
-from .memory import format_bytes
+from .memory import CACHE_LINE, format_bytes
 from .published import (
     Coefficients,
     PublishedPlan,
     Volumes,
     published_plan,
 )
+from .rows import COPY_ROWS
 
-_CACHE_LINE = 64
-#: Rows that are copied at a time where features or results are copied.
-COPY_ROWS = 4096
 #: Work space that is taken without being asked for.
 _SPACE = 1 << 28
 
@@ -343,10 +341,10 @@ def _too_small(work: Work, budget: int, cost) -> str:
 
 
 def _column_buffers(work: Work, width: int) -> int:
-    line = _CACHE_LINE // work.itemsize
+    line = CACHE_LINE // work.itemsize
     stride = -(-width // line) * line
     rows = work.buffered_rows()
-    return sum(r * stride * work.itemsize + _CACHE_LINE for r in rows if r)
+    return sum(r * stride * work.itemsize + CACHE_LINE for r in rows)
 
 
 def _cpu_cost(work: Work, blocks: int, width: int):
@@ -424,7 +422,7 @@ def _device_cost(work: Work, blocks: int, width: int):
     stays = blocks == 1
     block_edges = -(-m // blocks)
     columns = -(-work.num_feats // width)
-    line = _CACHE_LINE // work.itemsize
+    line = CACHE_LINE // work.itemsize
     stride = -(-width // line) * line
     items = {
         "column buffers": 2 * n * stride * work.itemsize,

@@ -12,7 +12,7 @@ def dense_filter(
     self_loop: bool = True,
     edge_weight: torch.Tensor | None = None,
 ) -> np.ndarray:
-    r"""The filter :math:`S` as a dense float64 matrix, written from its formula.
+    r"""The filter :math:`S` as a dense float64 matrix, from its formula.
 
     For small graphs: it takes 8 bytes for each pair of nodes.
 

@@ -1,5 +1,6 @@
 """Running kernels on as many threads as torch uses."""
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -53,4 +54,4 @@ def ranges(total: int, parts: int) -> list[tuple[int, int]]:
     """
     size, extra = divmod(total, parts)
     bounds = [i * size + min(i, extra) for i in range(parts + 1)]
-    return list(zip(bounds[:-1], bounds[1:], strict=True))
+    return list(itertools.pairwise(bounds))

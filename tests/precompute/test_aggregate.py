@@ -15,7 +15,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dgl_lc.data import power_law_graph
-from dgl_lc.precompute import aggregate, block_aggregate, plan
+from dgl_lc.precompute import block_aggregate, engine, plan
 from dgl_lc.precompute.reference import dense_filter
 
 NORMS = st.sampled_from(["both", "right", "left", "none"])
@@ -382,7 +382,7 @@ def test_an_error_in_a_worker_reaches_the_caller(small_graph, monkeypatch):
     def fail(*args):
         raise RuntimeError("kernel failed")
 
-    monkeypatch.setattr(aggregate.chunk_kernels, "assemble", fail)
+    monkeypatch.setattr(engine.chunk_kernels, "assemble", fail)
     with pytest.raises(RuntimeError, match="kernel failed"):
         block_aggregate(small_graph, make_features(4, 5), 2)
 

@@ -33,7 +33,10 @@ def test_block_sizes_differ_by_at_most_one(g, count):
 @given(g=graphs(), count=COUNTS)
 def test_block_edges_are_those_of_the_graph(g, count):
     source, target, ids = g.edges(form="all", order="srcdst")
-    ends = {int(i): (int(u), int(v)) for u, v, i in zip(source, target, ids, strict=True)}  # fmt: skip
+    ends = {
+        int(i): (int(u), int(v))
+        for u, v, i in zip(source, target, ids, strict=True)
+    }
     last = -1
     for block in edge_blocks(g, count):
         assert block.num_nodes() == g.num_nodes()

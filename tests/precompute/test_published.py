@@ -81,7 +81,7 @@ def test_the_papers_choice_is_a_minimiser_for_the_default_coefficients():
 def test_published_bytes_are_counted_as_the_schedule_moves_them():
     volumes = Volumes(A=10, S=100, D=1, X=50)
     coefs = Coefficients(1, 1, 1, 1, 1)
-    found = published_plan(volumes, coefs, 75, num_feats=4, K=2)
-    assert (found.a, found.b, found.c) == (2, 2, 2)
-    assert found.bytes_moved == 10 + 100 + 2 * 1 + 2 * (2 * 100 + 2 * 50)
+    found = published_plan(volumes, coefs, 76, num_feats=4, K=2)
+    assert (found.a, found.b, found.c) == (2, 4, 1)
+    assert found.bytes_moved == 10 + 100 + 2 * 1 + 2 * (1 * 100 + 2 * 50)
     assert found.peak_bytes == 75

@@ -71,10 +71,7 @@ def fill_diagonal(in_edges, loops, self_loop, power, out):
     """
     pointers = len(in_edges) == len(out) + 1
     for v in range(len(out)):
-        if pointers:
-            degree = in_edges[v + 1] - in_edges[v]
-        else:
-            degree = in_edges[v]
+        degree = in_edges[v + 1] - in_edges[v] if pointers else in_edges[v]
         if self_loop:
             degree += 1 - loops[v]
         out[v] = float(degree) ** power if degree > 0 else 0.0

@@ -270,7 +270,7 @@ class _RowSum:
         )
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def sum_rows(width: int, kind_in: str, kind_out: str, stream: bool):
     """The compiled gather-sum of one tile of ``width`` columns.
 

@@ -6,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc.precompute.aggregate import _bits, _empty
 from dgl_lc.precompute.kernels.gather import (
     WIDTHS,
     accumulator,
@@ -14,6 +13,7 @@ from dgl_lc.precompute.kernels.gather import (
     sum_rows,
     tiles,
 )
+from dgl_lc.precompute.rows import bits, empty
 
 DTYPES = {
     "float32": torch.float32,
@@ -52,11 +52,11 @@ def test_a_tile_is_summed_and_nothing_else_written(width, kind, stream):
     coefs = rng.random(offsets[-1]).astype(acc)
     scales = rng.random(30).astype(acc)
     x = torch.randn(50, 256).to(dtype)
-    out = _empty(40, 256, dtype)
+    out = empty(40, 256, dtype)
     out.fill_(7)
     column = 64 // size
     kernel = sum_rows(width, kind, kind, stream)
-    kernel(offsets, entries, coefs, scales, _bits(x), column, _bits(out), 5)
+    kernel(offsets, entries, coefs, scales, bits(x), column, bits(out), 5)
     tile = slice(column, column + width)
     expected = torch.full((40, 256), 7.0, dtype=torch.float64)
     for i in range(30):
@@ -91,7 +91,7 @@ def test_halves_are_rounded_as_torch_rounds(kind):
     ones = np.ones(len(x), np.float32)
     kernel = sum_rows(16, "float32", kind, False)
     entries = rows[:-1].astype(np.int32)
-    kernel(rows, entries, ones, ones, _bits(x), 0, _bits(out), 0)
+    kernel(rows, entries, ones, ones, bits(x), 0, bits(out), 0)
     expected = x.to(DTYPES[kind])
     same = (out == expected) | (out.isnan() & expected.isnan())
     assert same.all()

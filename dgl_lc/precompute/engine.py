@@ -1,0 +1,200 @@
+"""Carrying out a plan on the CPU."""
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from ..hops import HopFeatures
+from .filters import Filter
+from .kernels import chunks as chunk_kernels
+from .kernels.chunks import FIRST, SLOT
+from .kernels.edges import number_rows
+from .kernels.gather import accumulator, sum_rows, tiles
+from .memory import CACHE_LINE
+from .plan import Plan
+from .request import Request, Survey
+from .rows import bits, copy_rows, empty, streams
+from .threads import run_parallel
+
+_NO_PLACES = np.empty(0, np.int32)
+
+
+def run(
+    request: Request, survey: Survey, plan: Plan, progress: bool | None
+) -> HopFeatures:
+    """Compute the hop features, one column block after the other."""
+    work = plan.work
+    engine = Engine(request, survey, plan) if work.K else None
+    result = {}
+    for hop in request.kept:
+        if hop == 0 and work.all_rows and work.shares_features:
+            result[hop] = request.feat
+        else:
+            result[hop] = empty(work.kept_rows, work.num_feats, request.dtype)
+    row_bytes = work.num_feats * work.itemsize
+    with tqdm(
+        total=row_bytes * (sum(work.hop_entries)),
+        desc="hop features", unit="B", unit_scale=True,
+        disable=None if progress is None else not progress,
+        delay=2 if progress is None else 0,
+    ) as bar:  # fmt: skip
+        for first, last in plan.column_blocks():
+            columns = {
+                hop: tensor[:, first:last] for hop, tensor in result.items()
+            }
+            _column_block(request, engine, first, last, columns, bar)
+    return HopFeatures(
+        list(result.values()), request.kept, request.spec, request.nodes
+    )
+
+
+def _column_block(request, engine, first, last, result, bar) -> None:
+    """All hops of columns first to last, into the result's columns."""
+    features, width = request.feat[:, first:last], last - first
+    all_rows = request.nodes is None
+    if request.shares_features:
+        values = features
+    elif all_rows and 0 in result:
+        values = result[0]
+        copy_rows(features, None, values)
+    elif request.last > 0:
+        values = engine.buffer(0, width)
+        rows = engine.rows[0]
+        copy_rows(
+            features, torch.from_numpy(rows) if len(rows) else None, values
+        )
+    if not all_rows and 0 in result:
+        copy_rows(features, request.nodes, result[0])
+    for hop in range(1, request.last + 1):
+        direct = all_rows and hop in result
+        target = result[hop] if direct else engine.buffer(hop, width)
+        engine.apply(hop, values, target, bar)
+        if hop in result and not direct:
+            copy_rows(target, engine.places(hop, request.nodes), result[hop])
+        values = target
+
+
+class Engine:
+    """Applies the filter to a column block; owns the work space."""
+
+    def __init__(self, request: Request, survey: Survey, plan: Plan):
+        work = plan.work
+        assert survey.edges is not None
+        self.rows = survey.rows
+        self._kind = request.kind
+        self._shares_features = request.shares_features
+        self._num_nodes = work.num_nodes
+        acc = accumulator(request.kind)
+        weight = None
+        if request.weight is not None:
+            weight = request.weight.to(request.accumulator).contiguous()
+        self._filter = Filter(
+            survey.edges, request.spec, acc,
+            None if weight is None else weight.numpy(), plan.num_edge_blocks,
+        )  # fmt: skip
+        self._tables: dict[int, tuple[np.ndarray, np.ndarray, int]] = {}
+        self._place = _NO_PLACES
+        if any(len(rows) for rows in survey.rows[:-1]):
+            self._place = np.empty(work.num_nodes, np.int32)
+        size = min(chunk_kernels.CAPACITY, work.num_edges + work.num_nodes)
+        self._scratch: list[tuple[np.ndarray, ...]] = [
+            (
+                np.empty(size + 1, np.int64),
+                np.empty(size, np.int32),
+                np.empty(size, acc),
+                np.empty(size, acc),
+            )
+            for _ in range(work.threads)
+        ]
+        line = CACHE_LINE // work.itemsize
+        stride = -(-plan.column_width // line) * line
+        self._buffers = [
+            empty(rows, stride, request.dtype) for rows in work.buffered_rows()
+        ]
+
+    def buffer(self, hop: int, width: int) -> torch.Tensor:
+        """Where a hop goes that is not written to the result."""
+        rows = len(self.rows[hop]) or self._num_nodes
+        return self._buffers[hop % 2][:rows, :width]
+
+    def places(self, hop: int, nodes: torch.Tensor) -> torch.Tensor:
+        """In which rows of a hop's buffer the nodes are."""
+        rows = self.rows[hop]
+        if len(rows) == 0:
+            return nodes
+        return torch.from_numpy(np.searchsorted(rows, nodes.numpy()))
+
+    def apply(
+        self, hop: int, values: torch.Tensor, target: torch.Tensor, bar: tqdm
+    ) -> None:
+        """``target = S values``, at the rows of this hop."""
+        rows, sources = self.rows[hop], self.rows[hop - 1]
+        place = _NO_PLACES
+        if len(sources) and not (hop == 1 and self._shares_features):
+            place = self._place
+            number_rows(sources, place)
+        table, starts, num_slots = self._chunks(hop)
+        width = values.shape[1]
+        slots: np.ndarray = np.empty(
+            (num_slots, width), accumulator(self._kind)
+        )
+        x, out = bits(values), bits(target)
+        menu = tiles(width, self._kind)
+        whole = [
+            (sum_rows(w, self._kind, self._kind, streams(target, at, w)), at)
+            for at, w in menu
+        ]
+        parts = [
+            (sum_rows(w, self._kind, str(slots.dtype), False), at)
+            for at, w in menu
+        ]
+        f, indptr = self._filter, self._filter.edges.indptr
+        row_bytes = width * values.element_size()
+
+        for number, block in enumerate(f.blocks()):
+            begin, end = int(starts[number]), int(starts[number + 1])
+
+            def work(worker, item, block=block, begin=begin):
+                chunk = table[begin + item]
+                offsets, entries, coefs, scales = self._scratch[worker]
+                count = chunk_kernels.assemble(
+                    chunk, rows, indptr, block.indices, block.begin,
+                    block.edge_ids, block.weight, f.left, f.right,
+                    f.spec.self_loop, f.drop_loops, place,
+                    offsets, entries, coefs, scales,
+                )  # fmt: skip
+                if chunk[SLOT] < 0:
+                    kernels, array, first = whole, out, chunk[FIRST]
+                else:
+                    kernels, array, first = parts, slots, chunk[SLOT]
+                for kernel, column in kernels:
+                    kernel(
+                        offsets[: count + 1], entries, coefs, scales,
+                        x, column, array, first,
+                    )  # fmt: skip
+                bar.update(int(offsets[count]) * row_bytes)
+
+            run_parallel(work, end - begin)
+        self._add_slots(table, slots, rows, target)
+
+    def _chunks(self, hop: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """The hop's chunk table; the same for all hops at all rows."""
+        rows = self.rows[hop]
+        key = hop if len(rows) else 0
+        if key not in self._tables:
+            self._tables[key] = chunk_kernels.cut_chunks(
+                rows, len(rows) or self._num_nodes,
+                self._filter.edges.indptr, self._filter.bounds,
+            )  # fmt: skip
+        return self._tables[key]
+
+    def _add_slots(self, table, slots, rows, target) -> None:
+        """Add up the parts of split rows, in the order of their edges."""
+        split = table[table[:, SLOT] >= 0]
+        for position in np.unique(split[:, FIRST]):
+            mine = split[split[:, FIRST] == position]
+            total = slots[mine[:, SLOT]].sum(axis=0)
+            row = rows[position] if len(rows) else position
+            if len(self._filter.left):
+                total *= self._filter.left[row]
+            target[int(position)] = torch.from_numpy(total)

@@ -1,0 +1,50 @@
+"""Tensors of rows: allocating, copying, and passing them to kernels."""
+
+import numpy as np
+import torch
+
+from .memory import CACHE_LINE, empty_rows
+
+#: Rows that are copied at a time.
+COPY_ROWS = 4096
+#: Tensors smaller than this stay in the cache for the next hop.
+_STREAM_BYTES = 1 << 25
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def empty(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
+    """An uninitialised tensor that begins on a cache line."""
+    size = torch.empty(0, dtype=dtype).element_size()
+    raw = empty_rows(rows, columns * size, np.dtype(np.uint8))
+    return torch.from_numpy(raw).view(dtype)
+
+
+def bits(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor as the kernels take it: halves as int16."""
+    if tensor.dtype in _HALVES:
+        tensor = tensor.view(torch.int16)
+    return tensor.numpy()
+
+
+def streams(target: torch.Tensor, column: int, width: int) -> bool:
+    """Whether a tile of the target should be written past the cache.
+
+    It can be if it is made of whole cache lines, and it should be if it is
+    too large to be found there by the next hop.
+    """
+    size = target.element_size()
+    row = target.stride(0) * size
+    begin = target.data_ptr() + column * size
+    whole_lines = all(
+        length % CACHE_LINE == 0 for length in (width * size, row, begin)
+    )
+    return whole_lines and len(target) * row >= _STREAM_BYTES
+
+
+def copy_rows(
+    source: torch.Tensor, rows: torch.Tensor | None, target: torch.Tensor
+) -> None:
+    """``target = source[rows]``, a few rows at a time; all rows for None."""
+    for first in range(0, len(target), COPY_ROWS):
+        part = slice(first, first + COPY_ROWS)
+        target[part] = source[part] if rows is None else source[rows[part]]
