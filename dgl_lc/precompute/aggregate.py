@@ -67,7 +67,7 @@ def block_aggregate(
     memory : int or str, optional
         Bytes that may be allocated, as 24 * 2**30 or "24GiB", the result
         included. Default: the result, the edges, and work space of at most
-        half the size of the features (or 256 MiB).
+        half the size of the features (or 128 MiB).
     plan : Plan, optional
         Cut the work as in this plan, made by
         :func:`dgl_lc.precompute.plan` for the same sizes.

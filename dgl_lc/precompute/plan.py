@@ -23,7 +23,7 @@ from .published import (
 from .rows import COPY_ROWS
 
 #: Work space that is taken without being asked for.
-_SPACE = 1 << 28
+_SPACE = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def make_plan(
 
     All widths are tried, each with the fewest edge blocks that fit; of equal
     bytes moved the fewest column blocks win. Without a budget the work space
-    is kept to half the size of the features (or 256 MiB), or to what is
+    is kept to half the size of the features (or 128 MiB), or to what is
     ``available`` if that is less.
     """
     cost = _cpu_cost if device == "cpu" else _device_cost

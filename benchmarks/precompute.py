@@ -1,0 +1,297 @@
+"""Hop features: dgl-lc beside its peers, in one run.
+
+    python benchmarks/precompute.py [--graphs arxiv 1m 4m] [--runs 3]
+
+Every figure of the README's table is printed here. Times are the minimum of
+several runs after a warm-up; memory is the peak of a process of its own,
+beyond the graph, the features and the result.
+"""
+
+import argparse
+import gc
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import dgl_lc  # isort: skip  # first: it makes DGL importable
+import dgl
+import numpy as np
+import peers
+import psutil
+import torch
+
+from dgl_lc.data import power_law_graph
+from dgl_lc.precompute import block_aggregate, plan
+from dgl_lc.precompute.memory import format_bytes
+
+COLUMNS = 128
+SHARE = 0.014  # of the nodes, as many as have labels in ogbn-papers100M
+GRAPHS = {
+    "arxiv": (5, "ogbn-arxiv's graph, both directions"),
+    "1m": (3, "power law, 1M nodes, 16M edges"),
+    "4m": (3, "power law, 4M nodes, 65M edges"),
+}
+SIZES = {"1m": (1_000_000, 16_000_000), "4m": (4_000_000, 65_000_000)}
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
+        help="which graphs (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runs", type=int, default=3, help="timed runs of each (default: 3)"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=2, help="threads (default: 2)"
+    )
+    parser.add_argument(
+        "--arxiv", type=Path, help="npz file with ogbn-arxiv's edges "
+        "(default: ../shared/data/ogbn_arxiv.npz beside the repository)",
+        default=Path(__file__).parents[2] / "shared/data/ogbn_arxiv.npz",
+    )  # fmt: skip
+    parser.add_argument(
+        "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS),
+        help="which sections (default: all)",
+    )  # fmt: skip
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def graphs_at_hand(args):
+    for name in args.graphs:
+        if name == "arxiv" and not args.arxiv.exists():
+            print(f"\narxiv: skipped, {args.arxiv.name} is not at hand")
+            continue
+        yield name
+
+
+def make_graph(name, args):
+    if name in SIZES:
+        return power_law_graph(*SIZES[name])
+    with np.load(args.arxiv, allow_pickle=False) as data:
+        edges = torch.from_numpy(data["edges"].astype(np.int64))
+        g = dgl.graph(tuple(edges), num_nodes=int(data["num_nodes"]))
+    return dgl.add_reverse_edges(g)
+
+
+def make_features(g):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(g.num_nodes(), COLUMNS, generator=generator)
+
+
+def some_nodes(g):
+    generator = torch.Generator().manual_seed(1)
+    count = int(SHARE * g.num_nodes())
+    return torch.randperm(g.num_nodes(), generator=generator)[:count]
+
+
+def fastest(call, runs):
+    """Minimum seconds after a warm-up, and the warm-up's result."""
+    result = call()
+    times = []
+    for _ in range(runs):
+        gc.collect()
+        start = time.perf_counter()
+        again = call()
+        times.append(time.perf_counter() - start)
+        del again
+    return min(times), result
+
+
+def largest_error(found, expected):
+    return max(
+        float((a - b).abs().max() / b.abs().max())
+        for a, b in zip(found, expected, strict=True)
+    )
+
+
+def bench_times(args):
+    """All nodes, then 1.4 % of them; every peer checked equal."""
+    for name in graphs_at_hand(args):
+        K, text = GRAPHS[name]
+        g = make_graph(name, args)
+        print(f"\n## {text}; K={K}, {COLUMNS} columns of float32", flush=True)
+        time_graph(g, make_features(g), some_nodes(g), K, args.runs)
+
+
+def time_graph(g, x, nodes, K, runs):
+    def rows():
+        return block_aggregate(g, x, K, nodes=nodes, progress=False)
+
+    start = time.perf_counter()
+    block_aggregate(g, x, K, progress=False)
+    print(f"first call on a new graph: {time.perf_counter() - start:.2f} s")
+    all_rows = peers.ours(g)
+    mine, expected = fastest(lambda: all_rows(x, K), runs)
+    part, some = fastest(rows, runs)
+    for hop, tensor in enumerate(expected):
+        assert torch.allclose(some[hop], tensor[nodes], atol=1e-5)
+    print(f"{'':32}{'all rows':>9}{'ratio':>8}{'1.4 % rows':>12}"
+          f"{'ratio':>8}{'error':>9}")  # fmt: skip
+    print(f"{'dgl-lc':32}{mine:8.3f}s{1:8.2f}{part:11.3f}s{1:8.2f}")
+    for peer, prepare in peers.PEERS.items():
+        seconds, error = time_peer(prepare(g), x, K, runs, expected)
+        assert error < 1e-4, f"{peer} gives another result: {error}"
+        # A peer computes all rows, whichever are wanted.
+        print(
+            f"{peer:32}{seconds:8.3f}s{seconds / mine:8.2f}{seconds:11.3f}s"
+            f"{seconds / part:8.2f}{error:9.0e}", flush=True,
+        )  # fmt: skip
+        gc.collect()
+
+
+def time_peer(hops, x, K, runs, expected):
+    seconds, found = fastest(lambda: hops(x, K), runs)
+    return seconds, largest_error(found, expected)
+
+
+def bench_bandwidth(args):
+    """How far one hop is from reading the gathered rows in order."""
+    print("\n## One hop against memory bandwidth", flush=True)
+    block = torch.ones(2**28)
+    reading, _ = fastest(block.sum, 7)
+    bandwidth = block.numel() * 4 / reading
+    del block
+    print(f"reading in order: {bandwidth / 1e9:.1f} GB/s")
+    for name in graphs_at_hand(args):
+        g = make_graph(name, args)
+        x = make_features(g)
+        hop = partial(block_aggregate, g, x, 1, hops=[1], progress=False)
+        seconds, _ = fastest(hop, max(args.runs, 5))
+        gathered = (g.num_edges() + g.num_nodes()) * COLUMNS * 4
+        ideal = gathered / bandwidth
+        print(
+            f"{name}: {gathered / 1e9:.2f} GB gathered in {seconds:.3f} s, "
+            f"{gathered / seconds / 1e9:.1f} GB/s: {seconds / ideal:.2f}x "
+            f"the time of reading them in order"
+        )
+
+
+def bench_growth(args):
+    """Time over edges and over columns."""
+    print("\n## Growth: seconds, and nanoseconds per edge and column")
+    for edges in (4_000_000, 8_000_000, 16_000_000):
+        g = power_law_graph(500_000, edges)
+        x = make_features(g)
+        _growth_row(f"{edges:,} edges", g, x, args)
+    for columns in (32, 64, 128):
+        _growth_row(f"{columns} columns", g, x[:, :columns].contiguous(), args)
+
+
+def _growth_row(text, g, x, args):
+    seconds, _ = fastest(
+        lambda: block_aggregate(g, x, 2, progress=False), max(args.runs, 5)
+    )
+    work = 2 * (g.num_edges() + g.num_nodes()) * x.shape[1]
+    print(f"{text:>20}: {seconds:.3f} s, {seconds / work * 1e9:.4f} ns",
+          flush=True)  # fmt: skip
+
+
+def bench_memory(args):
+    """Peaks beyond graph, features and result, a process each."""
+    print("\n## Peak memory beyond graph, features and result")
+    for name in graphs_at_hand(args):
+        for rows in ("all", "some"):
+            print(f"{GRAPHS[name][1]}, {rows} rows", flush=True)
+            for peer in ("dgl-lc", *peers.PEERS):
+                _in_process(args, peer, name, rows)
+        _in_process(args, "dgl-lc, memory set", name, "some")
+
+
+def _in_process(args, peer, name, rows):
+    flags = ["--arxiv", str(args.arxiv), "--threads", str(args.threads)]
+    call = [sys.executable, __file__, *flags, "--measure", peer, name, rows]
+    found = subprocess.run(call, capture_output=True, text=True)
+    text = found.stdout.strip() or "failed: " + found.stderr[-200:]
+    print(f"  {peer:32}{text}", flush=True)
+
+
+def measure(args):
+    """The inside of one process of :func:`bench_memory`."""
+    peer, name, rows = args.measure
+    K = GRAPHS[name][0]
+    prepare = peers.PEERS.get(peer, peers.ours)
+    small = power_law_graph(1000, 4000)
+    block_aggregate(small, make_features(small), K, nodes=some_nodes(small))
+    prepare(small)(make_features(small), K)  # load and compile
+    g = make_graph(name, args)
+    x, nodes = make_features(g), some_nodes(g)
+    memory = None
+    if peer == "dgl-lc, memory set":
+        least = plan(g.clone(), x, K, nodes=nodes).peak_bytes
+        memory = int(0.7 * least)
+    gc.collect()
+    process = psutil.Process()
+    before = process.memory_info().rss
+    # Writing 5 to clear_refs resets the peak that VmHWM shows.
+    Path("/proc/self/clear_refs").write_text("5")
+    if rows == "all":
+        result = prepare(g)(x, K)
+    elif peer.startswith("dgl-lc"):
+        result = block_aggregate(g, x, K, nodes=nodes, memory=memory)
+    else:
+        result = [hop[nodes] for hop in prepare(g)(x, K)]
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024 - before
+    size = sum(hop.numel() * 4 for hop in result)
+    if rows == "all":
+        size -= x.numel() * 4  # hop 0 is the features themselves
+    if memory is not None:
+        verdict = "kept" if peak <= memory else "BROKEN"
+        print(f"{format_bytes(peak)} with the result; "
+              f"memory={format_bytes(memory)}: {verdict}")  # fmt: skip
+    else:
+        print(f"{format_bytes(peak - size):>10}")
+
+
+def bench_start(args):
+    """The first call ever in a new process, with and without a cache."""
+    print("\n## Cold start: the first call in a new process")
+    code = (
+        "import time; start = time.perf_counter(); import dgl_lc, torch; "
+        "from dgl_lc.data import power_law_graph; "
+        "loaded = time.perf_counter(); g = power_law_graph(1000, 4000); "
+        "dgl_lc.block_aggregate(g, torch.ones(1000, 100), 2); "
+        "print(f'import {loaded - start:.1f} s, first call "
+        "{time.perf_counter() - loaded:.1f} s')"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for text in ("nothing compiled", "compiled before"):
+            found = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True,
+                env={"NUMBA_CACHE_DIR": folder, "PATH": ""}, check=True,
+            )  # fmt: skip
+            print(f"{text}: {found.stdout.strip()}", flush=True)
+
+
+SECTIONS = {
+    "start": bench_start,
+    "times": bench_times,
+    "bandwidth": bench_bandwidth,
+    "growth": bench_growth,
+    "memory": bench_memory,
+}
+
+
+def main(args):
+    torch.set_num_threads(args.threads)
+    warnings.filterwarnings("ignore", ".*Sparse.*", UserWarning)
+    if args.measure:
+        measure(args)
+        return
+    print(
+        f"dgl-lc {dgl_lc.__version__}, dgl {dgl.__version__}, torch "
+        f"{torch.__version__}, {args.threads} threads"
+    )
+    for section in args.only:
+        SECTIONS[section](args)
+
+
+if __name__ == "__main__":
+    main(parse_args())
