@@ -29,8 +29,7 @@ def works(draw):
     m = draw(st.integers(0, 10**7))
     K = draw(st.integers(1, 4))
     all_rows = draw(st.booleans())
-    hops = tuple(sorted(draw(st.sets(st.integers(0, K), min_size=1))))
-    K = hops[-1]
+    hops = (*sorted(draw(st.sets(st.integers(0, K - 1)))), K)
     rows = tuple(n if all_rows else draw(st.integers(1, n)) for _ in range(K))
     return Work(
         num_nodes=n,
