@@ -1,5 +1,6 @@
 """Block-wise precomputation of hop features: the calls."""
 
+import os
 from collections.abc import Sequence
 
 import dgl
@@ -29,8 +30,11 @@ def block_aggregate(
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,
     memory: int | str | None = None,
+    host_memory: int | str | None = None,
     plan: Plan | None = None,
     dtype: torch.dtype | None = None,
+    out: str | os.PathLike | None = None,
+    resume: bool = True,
     progress: bool | None = None,
 ) -> HopFeatures:
     r"""Precompute the hop features :math:`S^0 X, \dots, S^K X`.
@@ -68,12 +72,18 @@ def block_aggregate(
         Bytes that may be allocated, as 24 * 2**30 or "24GiB", the result
         included. Default: the result, the edges, and work space of at most
         half the size of the features (or 128 MiB).
+    host_memory : int or str, optional
+        For the host side of a GPU run: not in this version.
     plan : Plan, optional
         Cut the work as in this plan, made by
         :func:`dgl_lc.precompute.plan` for the same sizes.
     dtype : torch.dtype, optional
         How hop features are stored: float32, float64, float16 or bfloat16.
         Sums are made in float32 (float64 for float64). Default: as feat.
+    out : path, optional
+        To keep the result on disk: not in this version.
+    resume : bool
+        For a result on disk: go on where an interrupted run was.
     progress : bool, optional
         Show a progress bar. Default: in a terminal, if it takes a while.
 
@@ -95,7 +105,7 @@ def block_aggregate(
             [1., 1.],
             [1., 1.]])
     """
-    check_device(device)
+    check_device(device, host_memory, out)
     budget = None if memory is None else parse_bytes(memory)
     request = Request.of(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
