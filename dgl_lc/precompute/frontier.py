@@ -51,7 +51,9 @@ def frontier(
             break
         before = wanted.copy() if self_loop else np.zeros_like(wanted)
         edges.mark_sources(found, wanted, before)
-        if hop - 1 in hops:
+        # A hop that is needed nowhere is computed where it is asked for: no
+        # rows at all would read as all of them.
+        if hop - 1 in hops or not before.any():
             before[nodes] = 1
         wanted = before
     return rows
