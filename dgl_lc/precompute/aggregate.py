@@ -71,7 +71,7 @@ def block_aggregate(
     memory : int or str, optional
         Bytes that may be allocated, as 24 * 2**30 or "24GiB", the result
         included. Default: the result, the edges, and work space of at most
-        half the size of the features (or 128 MiB).
+        5/4 of the size of the features (or 128 MiB).
     host_memory : int or str, optional
         For the host side of a GPU run: not in this version.
     plan : Plan, optional

@@ -236,7 +236,7 @@ def make_plan(
 
     All widths are tried, each with the fewest edge blocks that fit; of equal
     bytes moved the fewest column blocks win. Without a budget the work space
-    is kept to half the size of the features (or 128 MiB), or to what is
+    is kept to 5/4 of the size of the features (or 128 MiB), or to what is
     ``available`` if that is less.
     """
     cost = _cpu_cost if device == "cpu" else _device_cost
@@ -313,7 +313,9 @@ def _fewest_edge_blocks(work, width, budget, cost) -> int | None:
 
 def _default_budget(work: Work, cost) -> int:
     features = work.num_nodes * work.num_feats * work.itemsize
-    space = max(features // 2, _SPACE)
+    # Enough to hold the rows of hop 1 whole, and the few of hop 2, where a
+    # percent of the nodes is asked for.
+    space = max(features * 5 // 4, _SPACE)
     peaks = []
     for width in work.widths():
         items, _, _ = cost(work, 1, width)
