@@ -24,7 +24,7 @@ def test_a_hop_is_found_by_its_number(hops):
     assert [int(t[0, 0]) for t in hops] == [0, 2]
 
 
-@pytest.mark.parametrize("wrong", [1, -1, 3, "a", [0]])
+@pytest.mark.parametrize("wrong", [1, -1, 3, "a"])
 def test_a_hop_that_is_missing_is_named(hops, wrong):
     with pytest.raises(
         DGLError, match=r"these hop features have hops \[0, 2\]"

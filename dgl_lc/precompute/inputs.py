@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..hops import FilterSpec
+from ..hops import FilterSpec, check_ids
 
 #: The types in which hop features can be stored.
 KINDS = {
@@ -148,26 +148,12 @@ def check_nodes(graph: dgl.DGLGraph, nodes) -> torch.Tensor | None:
     """The ids asked for; repeated ids are fine."""
     if nodes is None:
         return None
-    if not isinstance(nodes, torch.Tensor):
-        nodes = torch.from_numpy(np.asarray(nodes).reshape(-1))
-    if nodes.dtype == torch.bool:
-        raise DGLError(
-            "nodes is a mask: give ids, such as mask.nonzero().squeeze(1)."
-        )
-    if nodes.numel() and (nodes.is_floating_point() or nodes.is_complex()):
-        raise DGLError(f"nodes should hold integer ids, got {nodes.dtype}.")
-    nodes = nodes.cpu().to(torch.int64)
-    if nodes.dim() != 1:
-        raise DGLError(
-            f"nodes should have one dimension, got shape {tuple(nodes.shape)}."
-        )
+    nodes = check_ids(nodes, "nodes")
     if nodes.numel() == 0:
         raise DGLError("nodes is empty: name at least one node, or leave it.")
-    low, high = int(nodes.min()), int(nodes.max())
-    if low < 0 or high >= graph.num_nodes():
-        wrong = low if low < 0 else high
+    if int(nodes.max()) >= graph.num_nodes():
         raise DGLError(
-            f"nodes holds {wrong}, but g has nodes 0 to "
+            f"nodes holds {int(nodes.max())}, but g has nodes 0 to "
             f"{graph.num_nodes() - 1}."
         )
     return nodes
