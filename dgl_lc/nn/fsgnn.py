@@ -1,0 +1,202 @@
+"""Torch module for FSGNN."""
+
+import torch as th
+import torch.nn.functional as F
+from dgl import DGLError
+from torch import nn
+
+from ..precompute import block_aggregate
+from .gprgnn import check_propagation
+from .model import (
+    HopModel,
+    activation_name,
+    check_sizes,
+    get_activation,
+    stack_rows,
+)
+
+
+class FSGNN(HopModel):
+    r"""FSGNN, from `Improving Graph Neural Networks with Simple Architecture
+    Design <https://arxiv.org/abs/2105.07634>`__
+
+    Its inputs :math:`X_i` are the features and their hops 1 to K by the
+    filter with and by the one without self-loops, :math:`2K + 1` in all:
+
+    .. math::
+      H = \sigma\Big(\Vert_i\, a_i \frac{X_i W_i}{\Vert X_i W_i \Vert_2}\Big)
+      W, \quad a = \mathrm{softmax}(m)
+
+    Parameters
+    ----------
+    in_feats : int
+        Input feature size.
+    hid_feats : int
+        Columns for each input.
+    out_feats : int
+        Output feature size; the number of classes.
+    K : int, optional
+        The last hop. Default: 3.
+    dropout : float, optional
+        Dropped before the last layer. Default: 0.
+    activation : callable or str, optional
+        :math:`\sigma`. Default: ReLU.
+    norm : str, optional
+        The norm of the filters. Default: ``'both'``.
+
+    Examples
+    --------
+    >>> import dgl
+    >>> import torch as th
+    >>> from dgl_lc.nn import FSGNN
+    >>> g = dgl.graph(([0, 1, 2, 3, 2, 5], [1, 2, 3, 4, 0, 3]))
+    >>> x = th.ones(6, 10)
+    >>> model = FSGNN(10, 16, 3, K=2)
+    >>> len(model.precompute(g, x))
+    5
+    >>> model(g, x).shape
+    torch.Size([6, 3])
+    """
+
+    def __init__(
+        self,
+        in_feats,
+        hid_feats,
+        out_feats,
+        K=3,
+        dropout=0.0,
+        activation=F.relu,
+        norm="both",
+    ):
+        super().__init__(in_feats, norm)
+        check_sizes(in_feats=in_feats, hid_feats=hid_feats, out_feats=out_feats)
+        check_propagation(K, 0)
+        self._hid_feats = hid_feats
+        self._out_feats = out_feats
+        self._K = K
+        self._activation = get_activation(activation)
+        self.layers = nn.ModuleList(
+            nn.Linear(in_feats, hid_feats) for _ in range(self.num_inputs)
+        )
+        self.att = nn.Parameter(th.empty(self.num_inputs))
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(hid_feats * self.num_inputs, out_feats)
+        self.reset_parameters()
+
+    @property
+    def hops(self):
+        """The hops the model needs, of both filters: 0 to K."""
+        return list(range(self._K + 1))
+
+    @property
+    def num_inputs(self):
+        """How many feature matrices the model reads."""
+        return 2 * self._K + 1
+
+    @property
+    def config(self):
+        """The arguments that make such a model again."""
+        return {
+            "in_feats": self._in_feats,
+            "hid_feats": self._hid_feats,
+            "out_feats": self._out_feats,
+            "K": self._K,
+            "dropout": self.dropout.p,
+            "activation": activation_name(self._activation),
+            "norm": self.filter.norm,
+        }
+
+    def reset_parameters(self):
+        r"""
+
+        Description
+        -----------
+        Reinitialize learnable parameters; all inputs weigh the same.
+        """
+        for layer in [*self.layers, self.output]:
+            layer.reset_parameters()
+        nn.init.ones_(self.att)
+
+    def precompute(self, graph, feat, **options):
+        r"""
+
+        Description
+        -----------
+        The inputs: the features, their hops with, and those without
+        self-loops.
+
+        Parameters
+        ----------
+        graph : DGLGraph
+            The graph.
+        feat : torch.Tensor
+            Its node features.
+        **options
+            As for :func:`dgl_lc.block_aggregate`, ``memory`` being for each
+            of the two filters.
+
+        Returns
+        -------
+        list of torch.Tensor
+            :math:`2K + 1` inputs.
+        """
+        norm = self.filter.norm
+        with_loops = block_aggregate(graph, feat, self._K, norm=norm, **options)
+        if self._K == 0:
+            return list(with_loops)
+        without = block_aggregate(
+            graph, feat, self._K, hops=range(1, self._K + 1), norm=norm,
+            self_loop=False, **options,
+        )  # fmt: skip
+        return [*with_loops, *without]
+
+    def _check(self, feat):
+        raise DGLError(
+            "FSGNN reads hops of two filters: precompute its inputs with "
+            "model.precompute(g, x)."
+        )
+
+    def _from_sequence(self, feat):
+        if len(feat) != self.num_inputs:
+            raise DGLError(
+                f"feat is a sequence of {len(feat)} tensors, but FSGNN with "
+                f"K={self._K} reads {self.num_inputs}: precompute them with "
+                f"model.precompute(g, x)."
+            )
+        return stack_rows(feat)
+
+    def forward(self, graph, feat):
+        r"""
+
+        Description
+        -----------
+        Compute FSGNN.
+
+        Parameters
+        ----------
+        graph : DGLGraph or None
+            The graph, if ``feat`` is a tensor; else not used.
+        feat : sequence of torch.Tensor, or torch.Tensor
+            The inputs, as :meth:`precompute` gives them, or the features.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape (rows, out_feats).
+        """
+        rows = self.inputs(graph, feat)
+        weights = F.softmax(self.att, dim=0)
+        branches = [
+            weight * F.normalize(layer(part), dim=-1)
+            for weight, layer, part in zip(
+                weights, self.layers, rows, strict=True
+            )
+        ]
+        rst = self._activation(th.cat(branches, dim=-1))
+        return self.output(self.dropout(rst))
+
+    def extra_repr(self):
+        """Set the extra representation of the module, which will come into
+        effect when printing the model.
+        """
+        return f"K={self._K}"

@@ -1,0 +1,217 @@
+"""Torch module for the LC version of H2GCN."""
+
+import itertools
+
+import torch.nn.functional as F
+from dgl import DGLError
+from torch import nn
+from torch.nn import init
+
+from ..precompute import block_aggregate
+from ..precompute.two_hop import one_hop_graph, two_hop_graph
+from .gprgnn import check_propagation
+from .model import (
+    HopModel,
+    activation_name,
+    check_sizes,
+    get_activation,
+    stack_rows,
+)
+
+
+class LCH2GCN(HopModel):
+    r"""LC version of H2GCN, from `Beyond Homophily in Graph Neural Networks:
+    Current Limitations and Effective Designs
+    <https://arxiv.org/abs/2006.11468>`__
+
+    H2GCN aggregates over the nodes exactly one and exactly two steps away,
+    by two filters :math:`S_1` and :math:`S_2`, keeps all that it gets and
+    has no other non-linearity than that of the embedding:
+    :math:`R_0 = \sigma(X W_e)`, :math:`R_k = S_1 R_{k-1} \Vert S_2 R_{k-1}`,
+    :math:`H = (\Vert_{k=0}^K R_k) W_c`. Its LC version reads the features at
+    all words of the two filters, 7 for K = 2:
+
+    .. math::
+      H = \Big(\Vert_{k=0}^K \Vert_{w \in \{1, 2\}^k}
+      \sigma(S_{w_1} \cdots S_{w_k} X W_e)\Big) W_c
+
+    Parameters
+    ----------
+    in_feats : int
+        Input feature size.
+    hid_feats : int
+        Columns of the embedding.
+    out_feats : int
+        Output feature size; the number of classes.
+    K : int, optional
+        The rounds of aggregation. Default: 2.
+    dropout : float, optional
+        Dropped before the last layer. Default: 0.
+    activation : callable or str, optional
+        :math:`\sigma`. Default: ReLU.
+    norm : str, optional
+        The norm of the two filters. Default: ``'both'``.
+
+    Examples
+    --------
+    >>> import dgl
+    >>> import torch as th
+    >>> from dgl_lc.nn import LCH2GCN
+    >>> g = dgl.graph(([0, 1, 2, 3, 2, 5], [1, 2, 3, 4, 0, 3]))
+    >>> model = LCH2GCN(10, 16, 3)
+    >>> model.words
+    [(), (1,), (2,), (1, 1), (1, 2), (2, 1), (2, 2)]
+    >>> model(g, th.ones(6, 10)).shape
+    torch.Size([6, 3])
+    """
+
+    def __init__(
+        self,
+        in_feats,
+        hid_feats,
+        out_feats,
+        K=2,
+        dropout=0.0,
+        activation=F.relu,
+        norm="both",
+    ):
+        super().__init__(in_feats, norm, False)
+        check_sizes(in_feats=in_feats, hid_feats=hid_feats, out_feats=out_feats)
+        check_propagation(K, 0)
+        self._hid_feats = hid_feats
+        self._out_feats = out_feats
+        self._K = K
+        self._activation = get_activation(activation)
+        self.embedding = nn.Linear(in_feats, hid_feats, bias=False)
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(
+            hid_feats * self.num_inputs, out_feats, bias=False
+        )
+        self.reset_parameters()
+
+    @property
+    def hops(self):
+        """How many filters the words have: 0 to K."""
+        return list(range(self._K + 1))
+
+    @property
+    def words(self):
+        """The words of the two filters, in the order of the inputs."""
+        return [
+            word
+            for k in range(self._K + 1)
+            for word in itertools.product((1, 2), repeat=k)
+        ]
+
+    @property
+    def num_inputs(self):
+        """How many feature matrices the model reads."""
+        return len(self.words)
+
+    @property
+    def config(self):
+        """The arguments that make such a model again."""
+        return {
+            "in_feats": self._in_feats,
+            "hid_feats": self._hid_feats,
+            "out_feats": self._out_feats,
+            "K": self._K,
+            "dropout": self.dropout.p,
+            "activation": activation_name(self._activation),
+            "norm": self.filter.norm,
+        }
+
+    def reset_parameters(self):
+        r"""
+
+        Description
+        -----------
+        Reinitialize learnable parameters.
+        """
+        init.xavier_uniform_(self.embedding.weight)
+        init.xavier_uniform_(self.output.weight)
+
+    def precompute(self, graph, feat, nodes=None, memory=None, **options):
+        r"""
+
+        Description
+        -----------
+        The features at all words. Exact 2-hop neighbourhoods are very large
+        on graphs with hubs: their size is estimated first.
+
+        Parameters
+        ----------
+        graph : DGLGraph
+            The graph; self-loops and multi-edges are left out.
+        feat : torch.Tensor
+            Its node features.
+        nodes : torch.Tensor, optional
+            Give only these rows.
+        memory : int or str, optional
+            Bytes the exact 2-hop neighbourhoods may take. Default: "4GiB".
+        **options
+            As for :func:`dgl_lc.block_aggregate`.
+
+        Returns
+        -------
+        list of torch.Tensor
+            An input for each word.
+        """
+        near = one_hop_graph(graph)
+        graphs = {1: near, 2: two_hop_graph(near, memory)}
+        found = {(): feat}
+        for word in self.words[1:]:
+            # The first letter is the filter that is applied last.
+            hops = block_aggregate(
+                graphs[word[0]], found[word[1:]], 1, hops=[1],
+                norm=self.filter.norm, self_loop=False, **options,
+            )  # fmt: skip
+            found[word] = hops[1]
+        inputs = [found[word] for word in self.words]
+        if nodes is None:
+            return inputs
+        return [tensor[nodes] for tensor in inputs]
+
+    def _check(self, feat):
+        raise DGLError(
+            "LCH2GCN reads words of two filters: precompute its inputs with "
+            "model.precompute(g, x)."
+        )
+
+    def _from_sequence(self, feat):
+        if len(feat) != self.num_inputs:
+            raise DGLError(
+                f"feat is a sequence of {len(feat)} tensors, but LCH2GCN "
+                f"with K={self._K} reads {self.num_inputs}: precompute them "
+                f"with model.precompute(g, x)."
+            )
+        return stack_rows(feat)
+
+    def forward(self, graph, feat):
+        r"""
+
+        Description
+        -----------
+        Compute the LC version of H2GCN.
+
+        Parameters
+        ----------
+        graph : DGLGraph or None
+            The graph, if ``feat`` is a tensor; else not used.
+        feat : sequence of torch.Tensor, or torch.Tensor
+            The inputs, as :meth:`precompute` gives them, or the features.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape (rows, out_feats).
+        """
+        rows = self._activation(self.embedding(self.inputs(graph, feat)))
+        rst = rows.transpose(0, 1).flatten(1)
+        return self.output(self.dropout(rst))
+
+    def extra_repr(self):
+        """Set the extra representation of the module, which will come into
+        effect when printing the model.
+        """
+        return f"K={self._K}"

@@ -1,0 +1,226 @@
+"""What the whole models have in common: where their hop features come from."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dgl
+import torch as th
+import torch.nn.functional as F
+from dgl import DGLError
+from torch import nn
+
+from ..hops import FilterSpec, HopFeatures
+from ..precompute import block_aggregate
+
+
+class HopModel(nn.Module):
+    r"""A model whose only use of the graph is a set of hop features.
+
+    A subclass says which hops it needs (:attr:`hops`) and computes from their
+    rows. Its ``forward(graph, feat)`` takes hop features, or a plain sequence
+    of hop tensors, with any graph or None; or a graph and its features, and
+    then precomputes once and keeps the result for as long as it is called
+    with the same.
+
+    Parameters
+    ----------
+    in_feats : int
+        Columns of the features.
+    norm : str
+        The norm of the filter, as in :class:`dgl.nn.GraphConv`.
+    self_loop : bool
+        Whether the filter gives every node exactly one self-loop.
+    """
+
+    #: Parameters that training should not decay.
+    no_weight_decay: frozenset[str] = frozenset()
+
+    def __init__(
+        self, in_feats: int, norm: str = "both", self_loop: bool = True
+    ):
+        super().__init__()
+        self._in_feats = in_feats
+        self.filter = FilterSpec(norm, self_loop)
+        self._cached: tuple | None = None
+
+    @property
+    def hops(self) -> list[int]:
+        """The hops the model needs, ascending."""
+        raise NotImplementedError
+
+    @property
+    def num_inputs(self) -> int:
+        """How many feature matrices the model reads."""
+        return len(self.hops)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that make such a model again."""
+        raise NotImplementedError
+
+    def precompute(
+        self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
+    ) -> HopFeatures | list[th.Tensor]:
+        r"""
+
+        Description
+        -----------
+        The hop features this model needs, and no others.
+
+        Parameters
+        ----------
+        graph : DGLGraph
+            The graph.
+        feat : Tensor
+            Its node features.
+        **options
+            As for :func:`dgl_lc.block_aggregate`: nodes, memory, dtype …
+
+        Returns
+        -------
+        HopFeatures or list of Tensor
+            What :meth:`forward` takes.
+        """
+        return block_aggregate(
+            graph, feat, self.hops[-1], hops=self.hops,
+            norm=self.filter.norm, self_loop=self.filter.self_loop, **options,
+        )  # fmt: skip
+
+    def inputs(self, graph: dgl.DGLGraph | None, feat: Any) -> th.Tensor:
+        r"""
+
+        Description
+        -----------
+        The rows of the hops the model needs, of shape (hops, rows, columns).
+        """
+        if isinstance(feat, th.Tensor) and feat.dim() != 3:
+            feat = self._from_graph(graph, feat)
+        if isinstance(feat, HopFeatures):
+            self._check(feat)
+            rows = feat.select(self.hops).stack
+        elif isinstance(feat, (list, tuple, th.Tensor)) and len(feat):
+            rows = self._from_sequence(feat)
+        else:
+            raise DGLError(
+                f"feat should be hop features, a sequence of hop tensors or, "
+                f"with a graph, a tensor, got {type(feat).__name__}."
+            )
+        if rows.dim() != 2 or rows.shape[1] != self._in_feats:
+            raise DGLError(
+                f"feat has {tuple(rows.shape[1:])} columns, but "
+                f"{type(self).__name__} was made with in_feats="
+                f"{self._in_feats}."
+            )
+        if rows.dtype in (th.float16, th.bfloat16):
+            # Stored small; computed as the parameters are.
+            rows = rows.to(next(self.parameters()).dtype)
+        return rows.view(self.num_inputs, -1, self._in_feats)
+
+    def _check(self, feat: HopFeatures) -> None:
+        assert feat.filter is not None
+        found = FilterSpec(feat.filter.norm, feat.filter.self_loop)
+        if found != self.filter:
+            raise DGLError(
+                f"{type(self).__name__} wants hop features of norm="
+                f"{self.filter.norm!r}, self_loop={self.filter.self_loop}; "
+                f"these are of norm={found.norm!r}, self_loop="
+                f"{found.self_loop}. Make the model with the same, or "
+                f"precompute with model.precompute(g, x)."
+            )
+        lacking = [hop for hop in self.hops if hop not in feat.hops]
+        if lacking:
+            raise DGLError(
+                f"{type(self).__name__} needs hops {self.hops}, and these hop "
+                f"features lack {lacking} (they have {feat.hops}): precompute "
+                f"with K={self.hops[-1]}, or with model.precompute(g, x)."
+            )
+
+    def _from_sequence(
+        self, feat: Sequence[th.Tensor] | th.Tensor
+    ) -> th.Tensor:
+        """Hop tensors: those needed, or all from hop 0 on."""
+        needed = self.hops
+        if len(feat) == len(needed):
+            return stack_rows(feat)
+        if len(feat) > needed[-1]:
+            return stack_rows([feat[hop] for hop in needed])
+        raise DGLError(
+            f"feat is a sequence of {len(feat)} hop tensors, but "
+            f"{type(self).__name__} needs hops {needed}: give those, or "
+            f"hops 0 to {needed[-1]}."
+        )
+
+    def _from_graph(
+        self, graph: dgl.DGLGraph | None, feat: th.Tensor
+    ) -> HopFeatures | list[th.Tensor]:
+        if not isinstance(graph, dgl.DGLGraph):
+            raise DGLError(
+                f"feat is a tensor, so {type(self).__name__} needs the graph "
+                f"to precompute its hop features; a batch of hop features "
+                f"needs none."
+            )
+        if self._cached is not None:
+            known, index, source, version, hops = self._cached
+            # DGL replaces a graph's index when edges are added or removed.
+            same = known() is graph and index is graph._graph
+            if same and source() is feat and version == feat._version:
+                return hops
+        hops = self.precompute(graph, feat)
+        model = weakref.ref(self)
+
+        def forget(_):
+            if (found := model()) is not None:
+                found._cached = None
+
+        self._cached = (
+            weakref.ref(graph, forget), graph._graph,
+            weakref.ref(feat, forget), feat._version, hops,
+        )  # fmt: skip
+        return hops
+
+    def __getstate__(self) -> dict:
+        # Neither a copy nor a file of the model holds the features.
+        return {**self.__dict__, "_cached": None}
+
+
+def stack_rows(tensors: Sequence[th.Tensor] | th.Tensor) -> th.Tensor:
+    """The rows of all tensors; those of a 3-D tensor without a copy."""
+    if isinstance(tensors, th.Tensor):
+        return tensors.flatten(0, 1)
+    return th.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
+
+
+_ACTIVATIONS: dict[str, Callable] = {
+    "relu": F.relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu,
+    "leaky_relu": F.leaky_relu, "tanh": th.tanh, "sigmoid": th.sigmoid,
+}  # fmt: skip
+
+
+def get_activation(activation: Callable | str) -> Callable:
+    """An activation by its name, or as it is.
+
+    >>> get_activation("relu") is F.relu
+    True
+    """
+    if callable(activation):
+        return activation
+    if activation not in _ACTIVATIONS:
+        raise DGLError(
+            f"activation={activation!r} is not known: give a function, or "
+            f"one of {', '.join(map(repr, _ACTIVATIONS))}."
+        )
+    return _ACTIVATIONS[activation]
+
+
+def activation_name(activation: Callable) -> str | None:
+    """The name of an activation; None for one without."""
+    known = [name for name, f in _ACTIVATIONS.items() if f is activation]
+    return known[0] if known else None
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse a size that is not a positive integer."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise DGLError(f"{name}={size!r} should be a positive integer.")

@@ -1,0 +1,111 @@
+"""Torch module for SGC."""
+
+from torch import nn
+
+from .gprgnn import check_propagation
+from .model import HopModel, check_sizes
+
+
+class SGC(HopModel):
+    r"""SGC, from `Simplifying Graph Convolutional Networks
+    <https://arxiv.org/abs/1902.07153>`__
+
+    .. math::
+      H = S^K X W + b
+
+    Parameters
+    ----------
+    in_feats : int
+        Input feature size.
+    out_feats : int
+        Output feature size; the number of classes.
+    K : int, optional
+        The hop. Default: 2.
+    bias : bool, optional
+        If True, adds a learnable bias. Default: True.
+    norm : str, optional
+        The norm of the filter. Default: ``'both'``.
+    self_loop : bool, optional
+        Whether the filter gives every node one self-loop. Default: True.
+
+    Examples
+    --------
+    >>> import dgl
+    >>> import torch as th
+    >>> from dgl_lc.nn import SGC
+    >>> g = dgl.graph(([0, 1, 2, 3, 2, 5], [1, 2, 3, 4, 0, 3]))
+    >>> model = SGC(10, 3)
+    >>> model.hops
+    [2]
+    >>> model(g, th.ones(6, 10)).shape
+    torch.Size([6, 3])
+    """
+
+    def __init__(
+        self,
+        in_feats,
+        out_feats,
+        K=2,
+        bias=True,
+        norm="both",
+        self_loop=True,
+    ):
+        super().__init__(in_feats, norm, self_loop)
+        check_sizes(in_feats=in_feats, out_feats=out_feats)
+        check_propagation(K, 0)
+        self._out_feats = out_feats
+        self._K = K
+        self.fc = nn.Linear(in_feats, out_feats, bias=bias)
+
+    @property
+    def hops(self):
+        """The hop the model needs: K."""
+        return [self._K]
+
+    @property
+    def config(self):
+        """The arguments that make such a model again."""
+        return {
+            "in_feats": self._in_feats,
+            "out_feats": self._out_feats,
+            "K": self._K,
+            "bias": self.fc.bias is not None,
+            "norm": self.filter.norm,
+            "self_loop": self.filter.self_loop,
+        }
+
+    def reset_parameters(self):
+        r"""
+
+        Description
+        -----------
+        Reinitialize learnable parameters.
+        """
+        self.fc.reset_parameters()
+
+    def forward(self, graph, feat):
+        r"""
+
+        Description
+        -----------
+        Compute SGC.
+
+        Parameters
+        ----------
+        graph : DGLGraph or None
+            The graph, if ``feat`` is a tensor; else not used.
+        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
+            Hop features with hop K, hop tensors, or the features.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape (rows, out_feats).
+        """
+        return self.fc(self.inputs(graph, feat)[0])
+
+    def extra_repr(self):
+        """Set the extra representation of the module, which will come into
+        effect when printing the model.
+        """
+        return f"K={self._K}"
