@@ -3,7 +3,9 @@
 import numpy as np
 import torch
 
+from .kernels.pages import PAGE, touch
 from .memory import CACHE_LINE, empty_rows
+from .threads import num_threads, ranges, run_parallel
 
 #: Rows that are copied at a time.
 COPY_ROWS = 4096
@@ -13,9 +15,17 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def empty(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
-    """An uninitialised tensor that begins on a cache line."""
+    """A tensor that begins on a cache line, with arbitrary values.
+
+    Large ones are touched at once, by all threads: where memory is short the
+    work ends before it began, and finding pages does not slow down the hops.
+    """
     size = torch.empty(0, dtype=dtype).element_size()
     raw = empty_rows(rows, columns * size, np.dtype(np.uint8))
+    if raw.size >= _STREAM_BYTES:
+        data = raw.reshape(-1)
+        parts = ranges(-(-data.size // PAGE), 8 * num_threads())
+        run_parallel(lambda _, part: touch(data, *parts[part]), len(parts))
     return torch.from_numpy(raw).view(dtype)
 
 
