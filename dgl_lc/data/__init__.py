@@ -1,5 +1,8 @@
-"""Graphs to work on."""
+"""Graphs and tasks to work on: generated, from files, from DGL."""
 
-from .synthetic import power_law_graph
+from .files import save_npz
+from .node_data import NodeData
+from .sources import load
+from .synthetic import block_model, power_law_graph
 
-__all__ = ["power_law_graph"]
+__all__ = ["NodeData", "load", "save_npz", "block_model", "power_law_graph"]

@@ -1,0 +1,97 @@
+"""One call for every source of a task."""
+
+import inspect
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from dgl import DGLError
+
+from .dgl_data import CLASSES, load_dgl
+from .files import load_npz
+from .graphsaint import load_graphsaint
+from .node_data import NodeData
+from .synthetic import block_model
+
+_KNOWN = (
+    f'"synthetic", "synthetic:1000000" for a size, {", ".join(CLASSES)}, or '
+    f"the path of an npz file, of a folder with npy files (edges, feat, "
+    f"labels, train, valid, test) or of a folder with GraphSAINT's files"
+)
+
+
+def load(source: str | os.PathLike, **options) -> NodeData:
+    """Load a task by name or from files.
+
+    Parameters
+    ----------
+    source : str or path
+        "synthetic", or "synthetic:" and a number of nodes:
+        :func:`~dgl_lc.data.block_model`. The name of a dataset of DGL: cora,
+        citeseer, pubmed, flickr, reddit, coauthor_cs, coauthor_physics,
+        amazon_computers, amazon_photo. Or the path of an npz file, of a
+        folder with npy files, or of a folder with GraphSAINT's files. A name
+        goes before a path: write ``./cora`` for a folder of that name.
+    **options
+        What the source takes: the arguments of ``block_model``; folder,
+        inductive and seed for DGL's datasets; add_reverse for npz and npy
+        files; standardize for GraphSAINT's.
+
+    Examples
+    --------
+    >>> from dgl_lc.data import load
+    >>> load("synthetic:500", num_classes=3).feat.shape
+    torch.Size([500, 128])
+    """
+    reader, arguments = _reader(source)
+    try:
+        inspect.signature(reader).bind(*arguments, **options)
+    except TypeError as error:
+        known = list(inspect.signature(reader).parameters)[len(arguments) :]
+        raise DGLError(
+            f"{source}: {error}. Options of this source: {', '.join(known)}."
+        ) from None
+    return reader(*arguments, **options)
+
+
+def _reader(source) -> tuple[Callable[..., NodeData], list]:
+    """What reads the source, and the arguments that name it."""
+    if isinstance(source, str):
+        if source.partition(":")[0] == "synthetic":
+            return block_model, _size(source)
+        name = source.lower().replace("-", "_")
+        if name in CLASSES:
+            return load_dgl, [name]
+    try:
+        path = Path(source)
+    except TypeError:
+        raise DGLError(
+            f"source should be a name or a path, got {type(source).__name__}."
+        ) from None
+    if path.is_file():
+        return load_npz, [path]
+    if not path.is_dir():
+        raise DGLError(
+            f"source={str(source)!r} is neither a known name nor a file or "
+            f"folder. Known are {_KNOWN}."
+        )
+    if (path / "adj_full.npz").exists():
+        return load_graphsaint, [path]
+    if (path / "edges.npy").exists():
+        return load_npz, [path]
+    raise DGLError(
+        f"source={str(source)!r} is a folder with neither edges.npy nor "
+        f"adj_full.npz. Known are {_KNOWN}."
+    )
+
+
+def _size(source: str) -> list[int]:
+    if source == "synthetic":
+        return []
+    if not re.fullmatch(r"synthetic:[0-9][0-9_,]*", source):
+        raise DGLError(
+            f"source={source!r}: write a number of nodes, as in "
+            f'"synthetic:1000000".'
+        )
+    return [int(re.sub("[_,]", "", source.partition(":")[2]))]

@@ -1,0 +1,74 @@
+"""One call for every source of a task."""
+
+import numpy as np
+import pytest
+import torch
+from dgl import DGLError
+
+import dgl_lc.data
+from dgl_lc.data import block_model, load, save_npz
+
+
+def test_the_generated_task_is_the_block_model():
+    first, second = load("synthetic", num_feats=2), block_model(num_feats=2)
+    assert repr(first) == repr(second)
+    assert torch.equal(first.feat, second.feat)
+
+
+@pytest.mark.parametrize("size", ["1200", "1_200", "1,200"])
+def test_a_size_may_follow_the_name(size):
+    data = load(f"synthetic:{size}", num_classes=3, seed=1)
+    assert data.graph.num_nodes() == 1200
+    assert data.num_classes == 3
+
+
+@pytest.mark.parametrize("size", ["", "many", "-5", "1e6", " 5"])
+def test_a_size_that_is_no_number_is_refused(size):
+    with pytest.raises(DGLError, match="synthetic:1000000"):
+        load(f"synthetic:{size}")
+
+
+def test_a_file_and_a_folder_are_told_apart(tmp_path):
+    data = block_model(30, 2, 3)
+    save_npz(data, tmp_path / "task.npz")
+    assert torch.equal(load(tmp_path / "task.npz").feat, data.feat)
+    assert torch.equal(load(str(tmp_path / "task.npz")).feat, data.feat)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    np.save(folder / "edges.npy", torch.stack(data.graph.edges()).numpy())
+    for name in ("feat", "labels", "train", "valid", "test"):
+        np.save(folder / f"{name}.npy", getattr(data, name).numpy())
+    assert torch.equal(load(folder).feat, data.feat)
+    assert load(folder, add_reverse=True).graph.num_edges() == (
+        data.graph.num_edges()
+    )
+
+
+def test_a_name_goes_before_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cora").mkdir()
+    monkeypatch.setattr(
+        dgl_lc.data.sources, "load_dgl", lambda name: f"DGL's {name}"
+    )
+    assert load("cora") == "DGL's cora"
+    with pytest.raises(DGLError, match=r"neither edges\.npy nor adj_full\.npz"):
+        load("./cora")
+
+
+@pytest.mark.parametrize("source", ["corra", "nowhere/task.npz", ""])
+def test_an_unknown_source_lists_the_known_ones(tmp_path, monkeypatch, source):
+    monkeypatch.chdir(tmp_path)
+    known = "Known are .*synthetic.*cora, .*amazon_photo.* npz file"
+    with pytest.raises(DGLError, match=known):
+        load(source)
+
+
+@pytest.mark.parametrize("source", [3, None, ["cora"]])
+def test_a_source_of_another_type_is_refused(source):
+    with pytest.raises(DGLError, match="source should be a name or a path"):
+        load(source)
+
+
+def test_an_unknown_option_lists_the_known_ones():
+    with pytest.raises(DGLError, match=r"'degree'.* num_feats, avg_degree"):
+        load("synthetic:100", degree=3)
