@@ -40,7 +40,7 @@ $(VENV)/.bench: $(VENV)/.installed
 
 # DGL 2.1.0: with a torch it has no graphbolt library for, and with its own.
 TOOLS = hypothesis pytest pytest-timeout scipy
-NEEDS = numba pandas psutil tqdm packaging optuna ogb
+NEEDS = matplotlib numba pandas psutil tqdm packaging optuna ogb
 
 .venv-dgl2-new/.installed:
 	$(PYTHON) -m venv .venv-dgl2-new

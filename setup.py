@@ -30,6 +30,7 @@ setup(
         "dgl>=2.1.0; python_version >= '3.12'",
         "torch>=2.2.1",
         "numpy>=1.26",
+        "matplotlib>=3.8",
         "numba>=0.60",
         "ogb>=1.3.6",
         "optuna>=3.5",
@@ -49,7 +50,7 @@ setup(
             "ruff",
             "scipy",
         ],
-        "bench": ["matplotlib", "scipy", "torch_geometric"],
+        "bench": ["scipy", "torch_geometric"],
     },
     entry_points={"console_scripts": ["dgl-lc = dgl_lc.cli:main"]},
     classifiers=[

@@ -3,20 +3,20 @@
 import argparse
 import dataclasses
 import sys
-import time
+from pathlib import Path
 
-import numpy as np
-import torch
 from dgl import DGLError
 
 from . import __version__
-from .data import power_law_graph
-from .precompute import block_aggregate, calibrate
-from .precompute import plan as plan_call
+from .data import load
+from .experiments.demo import run_demo
+from .experiments.run import MODELS, train_model
+from .nn.model import HopModel
+from .precompute import calibrate
 from .precompute.memory import parse_bytes
 from .precompute.plan import Work, make_plan
-from .precompute.reference import dense_filter
 from .precompute.threads import num_threads
+from .training import save_model
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,17 +39,92 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
+    _add_demo(commands)
+    _add_train(commands)
+    _add_plan(commands)
+    measure = commands.add_parser(
+        "calibrate", help="measure the published optimiser's coefficients"
+    )
+    measure.add_argument("--device", default="cpu", help="cpu or cuda")
+    measure.set_defaults(run=_calibrate)
+    return parser
+
+
+def _add_demo(commands) -> None:
     demo = commands.add_parser(
-        "demo", help="precompute hop features of a generated graph, and check"
+        "demo", help="train models and their LC versions on a generated graph",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )  # fmt: skip
+    demo.add_argument(
+        "--nodes", type=int, default=20_000, help="nodes of the graph"
     )
     demo.add_argument(
-        "--nodes",
-        type=int,
-        default=200_000,
-        help="nodes of the large graph (default: 200000)",
+        "--epochs", type=int, default=60, help="at most, for each model"
     )
+    demo.add_argument(
+        "--hid-feats", type=int, default=128, help="hidden columns"
+    )
+    demo.add_argument(
+        "--out", type=Path, default=Path("dgl-lc-demo"),
+        help="folder for the table and the picture",
+    )  # fmt: skip
+    demo.add_argument("--seed", type=int, default=0)
     demo.set_defaults(run=_demo)
 
+
+def _add_train(commands) -> None:
+    train = commands.add_parser(
+        "train", help="train a model on a graph of your own",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )  # fmt: skip
+    train.add_argument(
+        "--model", required=True, help="such as LCGPRGNN; see the README"
+    )
+    train.add_argument(
+        "--data", required=True, help="npz file or folder, a dataset of DGL "
+        "by its name, or 'synthetic'",
+    )  # fmt: skip
+    numbers = [
+        ("--hid-feats", int, 256, "hidden columns"),
+        ("--epochs", int, 2000, "at most"),
+        ("--patience", int, 300, "epochs without an improvement"),
+        ("--batch-size", int, 4096, "nodes in a batch"),
+        ("--lr", float, 0.001, "learning rate"),
+        ("--weight-decay", float, 0.0, "of Adam"),
+        ("--seed", int, 0, "of weights, shuffling and dropout"),
+    ]
+    for flag, kind, value, text in numbers:
+        train.add_argument(flag, type=kind, default=value, help=text)
+    options = [
+        ("--dropout", float, "of the model"),
+        ("--num-layers", int, "of the model"),
+        ("--hops", int, "the model's K"),
+        ("--mode", str, "of JKNet: cat or max"),
+        ("--alpha", float, "of GPRGNN and APPNP"),
+        ("--dprate", float, "of GPRGNN: dropped before the propagation"),
+        ("--device", str, "where to train"),
+        ("--memory", str, "for the precomputation, such as 8GiB"),
+        ("--checkpoint", Path, "file to go on from after an interruption"),
+        ("--save", Path, "file for the trained model"),
+        ("--history", Path, "csv file for loss, accuracy and seconds"),
+    ]
+    for flag, kind, text in options:
+        # No default: what is not given is the model's own.
+        train.add_argument(
+            flag, type=kind, default=argparse.SUPPRESS, help=text
+        )
+    train.add_argument(
+        "--monitor", choices=["loss", "accuracy"], default="loss",
+        help="of the validation: what has to improve",
+    )  # fmt: skip
+    train.add_argument(
+        "--add-reverse", action="store_true",
+        help="give every edge of the file its reverse",
+    )  # fmt: skip
+    train.set_defaults(run=_train)
+
+
+def _add_plan(commands) -> None:
     plan = commands.add_parser(
         "plan", help="how a graph of some size would be cut, and the cost"
     )
@@ -86,13 +161,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     plan.set_defaults(run=_plan)
 
-    measure = commands.add_parser(
-        "calibrate", help="measure the published optimiser's coefficients"
-    )
-    measure.add_argument("--device", default="cpu", help="cpu or cuda")
-    measure.set_defaults(run=_calibrate)
-    return parser
-
 
 def _plan(args: argparse.Namespace) -> int:
     for name, least in (("nodes", 1), ("edges", 0), ("feats", 1), ("hops", 1)):
@@ -126,35 +194,54 @@ def _calibrate(args: argparse.Namespace) -> int:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    if args.nodes < 2:
-        raise DGLError("--nodes should be at least 2.")
-    small, K = 2_000, 3
-    g = power_law_graph(small, 10 * small)
-    x = torch.randn(small, 64, generator=torch.Generator().manual_seed(0))
-    print(f"A power-law graph of {small:,} nodes: compiling and computing")
-    start = time.perf_counter()
-    hops = block_aggregate(g, x, K)
-    print(f"{hops}, first call {time.perf_counter() - start:.2f} s")
-    error, expected = 0.0, x.double().numpy()
-    matrix = dense_filter(g)
-    for k in range(1, K + 1):
-        expected = matrix @ expected
-        error = max(error, np.abs(hops[k].numpy() - expected).max())
-    verdict = "equal" if error < 1e-5 else "WRONG"
-    print(f"against a dense float64 reference: {verdict}, max {error:.1e}\n")
+    run_demo(args.nodes, args.epochs, args.hid_feats, args.out, args.seed)
+    return 0
 
-    g = power_law_graph(args.nodes, 16 * args.nodes)
-    x = torch.randn(args.nodes, 128)
-    labelled = torch.arange(0, args.nodes, 70)
-    print(plan_call(g, x, K), "\n")
-    for text, nodes in (("all nodes", None), ("1.4 % of the nodes", labelled)):
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            block_aggregate(g, x, K, nodes=nodes, progress=False)
-            times.append(time.perf_counter() - start)
-        print(f"{text}: {min(times):.2f} s on {num_threads()} threads")
-    return 0 if error < 1e-5 else 1
+
+def _train(args: argparse.Namespace) -> int:
+    given = vars(args)
+    names = {"hops": "K"}
+    options = {
+        names.get(name, name): given[name]
+        for name in (
+            "dropout", "num_layers", "hops", "mode", "alpha", "dprate"
+        )
+        if name in given
+    }  # fmt: skip
+    if args.model not in MODELS:
+        raise DGLError(
+            f"--model {args.model} is not known: choose one of "
+            f"{', '.join(MODELS)}."
+        )
+    if "save" in given and not issubclass(MODELS[args.model], HopModel):
+        raise DGLError(
+            f"--save: {args.model} is an original, and only models of "
+            f"dgl_lc.nn are saved with their configuration."
+        )
+    reverse = {"add_reverse": True} if args.add_reverse else {}
+    data = load(args.data, **reverse)
+    print(data, flush=True)
+    training = {
+        name: given[name] for name in ("device", "checkpoint") if name in given
+    }
+    result = train_model(
+        args.model, data, hid_feats=args.hid_feats, seed=args.seed,
+        options=options, epochs=args.epochs, patience=args.patience,
+        batch_size=args.batch_size, lr=args.lr, monitor=args.monitor,
+        weight_decay=args.weight_decay,
+        precompute={"memory": given["memory"]} if "memory" in given else {},
+        **training,
+    )  # fmt: skip
+    if result.precompute_seconds:
+        print(f"precomputation: {result.precompute_seconds:.2f} s")
+    print(result.fit)
+    print(f"test accuracy {result.test_accuracy:.4f}")
+    if "history" in given:
+        result.fit.history.to_csv(given["history"])
+    if "save" in given:
+        save_model(result.model, given["save"])
+        print(f"saved: {given['save']}")
+    return 0
 
 
 if __name__ == "__main__":

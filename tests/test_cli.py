@@ -3,10 +3,14 @@
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 import dgl_lc
 from dgl_lc.cli import main
+from dgl_lc.data import block_model, save_npz
+from dgl_lc.experiments.demo import MODELS as DEMO_MODELS
+from dgl_lc.training import load_model
 
 SIZES = ["--nodes", "111059956", "--edges", "1615685872", "--feats", "128"]
 
@@ -40,11 +44,47 @@ def test_bad_flags_are_named(flags, message, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_demo_checks_itself(capsys):
-    assert main(["demo", "--nodes", "3000"]) == 0
+def test_demo_trains_every_model_and_saves_what_it_shows(tmp_path, capsys):
+    out = tmp_path / "demo"
+    call = ["demo", "--nodes", "300", "--epochs", "3", "--out", str(out)]
+    assert main([*call, "--hid-feats", "8"]) == 0
     text = capsys.readouterr().out
-    assert "reference: equal" in text
-    assert "1.4 % of the nodes" in text
+    for name in DEMO_MODELS:
+        assert f"{name} " in text
+    assert "LCGCN against GCN" in text
+    frame = pd.read_csv(out / "table.csv")
+    assert frame.model.tolist() == list(DEMO_MODELS)
+    assert (out / "accuracy.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_train_on_a_file_of_ones_own(tmp_path, capsys):
+    data = block_model(200, num_feats=8)
+    save_npz(data, tmp_path / "mine.npz")
+    saved, history = tmp_path / "model.pt", tmp_path / "history.csv"
+    call = [
+        "train", "--model", "LCGPRGNN", "--data", str(tmp_path / "mine.npz"),
+        "--hops", "2", "--epochs", "3", "--hid-feats", "8",
+        "--save", str(saved), "--history", str(history),
+        "--checkpoint", str(tmp_path / "run.pt"), "--memory", "1GiB",
+    ]  # fmt: skip
+    assert main(call) == 0
+    assert "test accuracy" in capsys.readouterr().out
+    assert load_model(saved).config["K"] == 2
+    assert len(pd.read_csv(history)) == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--model", "LCX"], "LCX is not known: choose one of GCN"),
+        (["--model", "SGC", "--data", "nowhere"], "nowhere"),
+        (["--model", "GCN", "--save", "x.pt"], "--save: GCN is an original"),
+        (["--model", "SGC", "--alpha", "0.5"], "SGC has no option alpha"),
+    ],
+)
+def test_bad_flags_of_train_are_named(flags, message, capsys):
+    assert main(["train", "--data", "synthetic:300", *flags]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_calibrate_prints_the_coefficients(capsys):

@@ -1,0 +1,189 @@
+"""Mini-batches of rows."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from dgl import DGLError
+
+from ..hops import HopFeatures, check_ids
+
+
+class HopLoader:
+    """Mini-batches of hop features and labels, without a graph.
+
+    Each batch is one gather of rows. With ``shuffle`` the samples themselves
+    are shuffled, anew in every epoch, by the seed and the number of the
+    epoch alone.
+
+    Parameters
+    ----------
+    hops : HopFeatures, or sequence of Tensor or NumPy array
+        Hop features in memory or memory-mapped, or the inputs of a model of
+        several filters (row i being node i).
+    nids : Tensor
+        Ids of the nodes to go through.
+    labels : Tensor, optional
+        A label for each node of the graph. Without, batches have none.
+    batch_size : int, optional
+        Nodes in a batch; the last batch has the rest. Default: 4096.
+    shuffle : bool, optional
+        Default: False.
+    device : torch.device, optional
+        Where the batches go. For a GPU they are gathered into pinned memory
+        and copied without waiting.
+    seed : int, optional
+        Of the shuffling. Default: 0.
+    rank, world_size : int, optional
+        Go through the rank-th of ``world_size`` shards of equal size, as
+        torch's DistributedSampler does. Default: all.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> from dgl_lc import block_aggregate
+    >>> from dgl_lc.training import HopLoader
+    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    >>> hops = block_aggregate(g, torch.eye(3), K=2)
+    >>> labels = torch.tensor([0, 1, 0])
+    >>> for batch, y in HopLoader(hops, [2, 1], labels, batch_size=2):
+    ...     print(batch, y)
+    HopFeatures(hops=[0, 1, 2], rows=2, columns=3, dtype=torch.float32)
+    tensor([0, 1])
+    """
+
+    def __init__(
+        self,
+        hops: HopFeatures | Sequence,
+        nids: torch.Tensor,
+        labels: torch.Tensor | None = None,
+        batch_size: int = 4096,
+        shuffle: bool = False,
+        device: torch.device | str | None = None,
+        *,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+    ):
+        if batch_size < 1:
+            raise DGLError(f"batch_size={batch_size} should be at least 1.")
+        if not 0 <= rank < world_size:
+            raise DGLError(
+                f"rank={rank} should be between 0 and world_size - 1 = "
+                f"{world_size - 1}."
+            )
+        self.nids = check_ids(nids, "nids")
+        if len(self.nids) == 0:
+            raise DGLError("nids is empty: give at least one node.")
+        self._hops = as_rows(hops)
+        self._places = self._hops.positions(self.nids)
+        self._is_sequence = not isinstance(hops, HopFeatures)
+        self._labels = None
+        if labels is not None:
+            self._labels = node_labels(labels, self._hops, self.nids)
+        self.batch_size = batch_size
+        self.shuffle = shuffle
+        self.device = None if device is None else torch.device(device)
+        self.seed = seed
+        self._rank, self._world_size = rank, world_size
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be that of this epoch; they count up."""
+        self._epoch = epoch
+
+    @property
+    def num_samples(self) -> int:
+        """Nodes in an epoch of this shard."""
+        return -(-len(self.nids) // self._world_size)
+
+    def __len__(self) -> int:
+        return -(-self.num_samples // self.batch_size)
+
+    def __iter__(self) -> Iterator:
+        order = self._shard(self._epoch)
+        self._epoch += 1
+        for first in range(0, len(order), self.batch_size):
+            yield self._batch(order[first : first + self.batch_size])
+
+    def _shard(self, epoch: int) -> torch.Tensor:
+        """The places in nids of this epoch's samples, in order."""
+        count = len(self.nids)
+        if self.shuffle:
+            rng = np.random.default_rng([self.seed, epoch])
+            order = torch.from_numpy(rng.permutation(count))
+        else:
+            order = torch.arange(count)
+        if self._world_size == 1:
+            return order
+        # Shards have one size: the first samples fill up the last shards.
+        whole = self.num_samples * self._world_size
+        repeated = order.repeat(-(-whole // count))[:whole]
+        return repeated[self._rank :: self._world_size]
+
+    def _batch(self, chosen: torch.Tensor):
+        onto_gpu = self.device is not None and self.device.type == "cuda"
+        from_cpu = self._hops.device.type == "cpu"
+        batch = self._hops.take(
+            self._places[chosen],
+            self.nids[chosen],
+            pin_memory=onto_gpu and from_cpu,
+        )
+        labels = None if self._labels is None else self._labels[chosen]
+        if self.device is not None:
+            batch = batch.to(self.device, non_blocking=True)
+            if labels is not None:
+                if onto_gpu:
+                    labels = labels.pin_memory()
+                labels = labels.to(self.device, non_blocking=True)
+        rows: HopFeatures | torch.Tensor = batch
+        if self._is_sequence:
+            rows = batch.stack.view(len(batch), *batch.shape)
+        return rows if labels is None else (rows, labels)
+
+
+def as_rows(hops: HopFeatures | Sequence) -> HopFeatures:
+    """Hop features, or several inputs with a row for each node, as rows."""
+    if isinstance(hops, HopFeatures):
+        return hops
+    if isinstance(hops, (torch.Tensor, str)) or not isinstance(hops, Sequence):
+        raise DGLError(
+            f"hops should be hop features or a sequence of hop tensors, got "
+            f"{type(hops).__name__}."
+        )
+    tensors = [torch.as_tensor(tensor) for tensor in hops]
+    if not tensors or any(t.shape != tensors[0].shape for t in tensors):
+        raise DGLError(
+            f"hops should be tensors of one shape, got "
+            f"{[tuple(t.shape) for t in tensors]}."
+        )
+    return HopFeatures(tensors, range(len(tensors)), None)
+
+
+def node_labels(
+    labels: torch.Tensor, hops: HopFeatures, nids: torch.Tensor
+) -> torch.Tensor:
+    """The labels of some nodes, checked."""
+    if not isinstance(labels, torch.Tensor):
+        labels = torch.as_tensor(labels)
+    if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
+        raise DGLError(
+            f"labels should hold one integer for each node, got "
+            f"{labels.dtype} of shape {tuple(labels.shape)}."
+        )
+    rows = hops.shape[0]
+    whole = hops.nodes is None
+    if (whole and len(labels) != rows) or int(nids.max()) >= len(labels):
+        raise DGLError(
+            f"labels has {len(labels)} entries; it should have one for each "
+            f"node of the graph"
+            + (f", {rows}." if whole else ", labelled or not.")
+        )
+    chosen = labels[nids].long()
+    if len(chosen) and int(chosen.min()) < 0:
+        node = int(nids[chosen.argmin()])
+        raise DGLError(
+            f"labels holds {int(chosen.min())} for node {node}: leave nodes "
+            f"without a label out of the split."
+        )
+    return chosen

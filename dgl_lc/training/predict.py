@@ -1,0 +1,108 @@
+"""Using a model: logits of some nodes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dgl
+import torch
+from dgl import DGLError
+from torch import nn
+
+from ..hops import HopFeatures, check_ids
+from .loader import HopLoader, as_rows
+
+
+def is_full_graph(inputs: Any) -> bool:
+    """Whether inputs are a graph and its features."""
+    return (
+        isinstance(inputs, (tuple, list))
+        and len(inputs) == 2
+        and isinstance(inputs[0], dgl.DGLGraph)
+    )
+
+
+def predict(
+    model: nn.Module,
+    inputs: HopFeatures | Sequence,
+    nodes: torch.Tensor | None = None,
+    *,
+    batch_size: int = 16384,
+    device: torch.device | str | None = None,
+) -> torch.Tensor:
+    """The model's output for some nodes, in evaluation mode.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Called as ``model(graph, feat)``.
+    inputs : HopFeatures, sequence of Tensor, or (graph, feat)
+        What the model reads: hop features or its inputs, in batches; or the
+        whole graph.
+    nodes : Tensor, optional
+        Ids of nodes; the output is in this order. Default: all rows.
+    batch_size : int, optional
+        Rows at a time. Default: 16384.
+    device : torch.device, optional
+        Where to compute. Default: where the model is.
+
+    Returns
+    -------
+    Tensor
+        On the CPU, a row for each node.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> from dgl_lc.nn import SGC
+    >>> from dgl_lc.training import predict
+    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
+    >>> model = SGC(3, 2)
+    >>> predict(model, model.precompute(g, torch.eye(3)), [2, 0]).shape
+    torch.Size([2, 2])
+    """
+    if device is None:
+        device = model_device(model)
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            if is_full_graph(inputs):
+                graph, feat = inputs
+                logits = model(graph.to(device), feat.to(device)).cpu()
+                if nodes is None:
+                    return logits
+                return logits[check_ids(nodes, "nodes")]
+            if nodes is None:
+                rows = as_rows(inputs)
+                nodes = rows.nodes
+                if nodes is None:
+                    nodes = torch.arange(rows.shape[0])
+            loader = HopLoader(
+                inputs, nodes, batch_size=batch_size, device=device
+            )
+            found = [check_output(model(None, b)).cpu() for b in loader]
+            return torch.cat(found)
+    finally:
+        model.train(training)
+
+
+def model_device(model: nn.Module) -> torch.device:
+    """Where the model's parameters are."""
+    for parameter in model.parameters():
+        return parameter.device
+    return torch.device("cpu")
+
+
+def check_output(output: Any) -> torch.Tensor:
+    """Refuse an output that is not a tensor of rows."""
+    if isinstance(output, HopFeatures):
+        raise DGLError(
+            f"the model's output still has hops {output.hops}. What the "
+            f"original model gives is hop 0: return output[0], or precompute "
+            f"just the hops the model uses (hops=[layers] for a plain GCN)."
+        )
+    if not isinstance(output, torch.Tensor) or output.dim() != 2:
+        raise DGLError(
+            "the model should give a tensor of shape (rows, classes)."
+        )
+    return output

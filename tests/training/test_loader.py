@@ -1,0 +1,140 @@
+"""Mini-batches: what is in them, and in which order."""
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from conftest import make_features
+from dgl import DGLError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dgl_lc import HopFeatures, block_aggregate
+from dgl_lc.training import HopLoader
+
+N = 23
+GRAPH = dgl.rand_graph(N, 60)
+HOPS = block_aggregate(GRAPH, make_features(N, 4), 2)
+LABELS = torch.arange(N) % 5
+
+
+@given(
+    ids=st.lists(st.integers(0, N - 1), min_size=1, max_size=40),
+    batch_size=st.integers(1, 50),
+    shuffle=st.booleans(),
+)
+def test_every_sample_comes_once_with_its_rows_and_label(
+    ids, batch_size, shuffle
+):
+    loader = HopLoader(HOPS, ids, LABELS, batch_size, shuffle)
+    seen = []
+    for batch, labels in loader:
+        assert isinstance(batch, HopFeatures)
+        assert torch.equal(labels, LABELS[batch.nodes])
+        for k in (0, 1, 2):
+            assert torch.equal(batch[k], HOPS[k][batch.nodes])
+        seen += batch.nodes.tolist()
+    assert len(loader) == -(-len(ids) // batch_size)
+    assert seen == ids if not shuffle else sorted(seen) == sorted(ids)
+
+
+def batches(loader):
+    return [batch.nodes.tolist() for batch, _ in loader]
+
+
+def test_samples_are_shuffled_and_not_just_batches():
+    loader = HopLoader(HOPS, range(20), LABELS, 5, shuffle=True, seed=1)
+    first, second = batches(loader), batches(loader)
+    assert first != second
+    assert {frozenset(b) for b in first} != {frozenset(b) for b in second}
+
+
+def test_the_order_follows_from_seed_and_epoch():
+    def loader(seed):
+        return HopLoader(HOPS, range(20), LABELS, 5, shuffle=True, seed=seed)
+
+    again = loader(1)
+    first = [batches(again) for _ in range(3)]
+    other = loader(1)
+    other.set_epoch(2)
+    assert batches(other) == first[2]
+    assert batches(loader(2)) != first[0]
+
+
+def test_a_kept_batch_does_not_change_later():
+    loader = HopLoader(HOPS, range(20), LABELS, 5)
+    kept = list(loader)
+    for batch, _ in kept:
+        assert torch.equal(batch[1], HOPS[1][batch.nodes])
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 7])
+def test_shards_have_one_size_and_cover_all(world_size):
+    found = []
+    for rank in range(world_size):
+        loader = HopLoader(
+            HOPS, range(20), LABELS, 4, shuffle=True,
+            rank=rank, world_size=world_size,
+        )  # fmt: skip
+        mine = [i for batch in batches(loader) for i in batch]
+        assert len(mine) == -(-20 // world_size) == loader.num_samples
+        found += mine
+    assert set(found) == set(range(20))
+
+
+def test_rows_asked_for_are_found_by_their_nodes():
+    nodes = torch.tensor([20, 3, 11])
+    part = block_aggregate(GRAPH, HOPS[0], 2, nodes=nodes)
+    ((batch, labels),) = HopLoader(part, [11, 20], LABELS)
+    assert torch.equal(batch[2], HOPS[2][[11, 20]])
+    assert torch.equal(labels, LABELS[[11, 20]])
+    with pytest.raises(DGLError, match="no row"):
+        HopLoader(part, [4], LABELS)
+
+
+def test_memory_mapped_hops_will_do(tmp_path):
+    files = []
+    for k in range(3):
+        file = np.lib.format.open_memmap(
+            tmp_path / f"{k}.npy", "w+", np.float32, (N, 4)
+        )
+        file[:] = HOPS[k].numpy()
+        files.append(torch.from_numpy(file))
+    mapped = HopFeatures(files, [0, 1, 2], HOPS.filter)
+    for batch, _ in HopLoader(mapped, range(N), LABELS, 7, shuffle=True):
+        assert torch.equal(batch[2], HOPS[2][batch.nodes])
+
+
+def test_inputs_of_several_filters_come_as_one_tensor():
+    ids = [5, 1]
+    ((batch, _),) = HopLoader(list(HOPS), ids, LABELS)
+    assert torch.equal(batch, torch.stack([h[ids] for h in HOPS]))
+
+
+def test_without_labels_there_are_only_rows():
+    (batch,) = HopLoader(HOPS, [3])
+    assert torch.equal(batch[0], HOPS[0][[3]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nids": torch.ones(N, dtype=torch.bool)}, "nids is a mask"),
+        ({"nids": []}, "nids is empty"),
+        ({"nids": [N]}, f"nodes 0 to {N - 1}"),
+        ({"nids": [-1]}, "not a node id"),
+        ({"nids": torch.rand(3)}, "integer ids"),
+        ({"labels": LABELS[:-1]}, "labels has 22"),
+        ({"labels": LABELS.float()}, "labels should hold one integer"),
+        ({"labels": LABELS[:, None]}, "labels should hold one integer"),
+        ({"labels": LABELS - 5}, "labels holds -5 for node 0"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"rank": 2, "world_size": 2}, "rank=2"),
+        ({"hops": torch.ones(N, 4)}, "hops should be hop features"),
+        ({"hops": [torch.ones(3, 4), torch.ones(4, 4)]}, "of one shape"),
+    ],
+)
+def test_wrong_input_is_named(change, message):
+    options = {"hops": HOPS, "nids": [0, 1], "labels": LABELS, **change}
+    with pytest.raises(DGLError, match=message):
+        HopLoader(**options)
