@@ -59,7 +59,7 @@ def _add_demo(commands) -> None:
         "--nodes", type=int, default=20_000, help="nodes of the graph"
     )
     demo.add_argument(
-        "--epochs", type=int, default=60, help="at most, for each model"
+        "--epochs", type=int, default=150, help="at most, for each model"
     )
     demo.add_argument(
         "--hid-feats", type=int, default=128, help="hidden columns"

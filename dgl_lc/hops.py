@@ -307,22 +307,33 @@ class HopFeatures:
         self,
         places: torch.Tensor,
         nodes: torch.Tensor,
-        pin_memory: bool = False,
+        out: torch.Tensor | None = None,
     ) -> "HopFeatures":
-        """Rows by their places, as :meth:`positions` gives them."""
+        """Rows by their places, as :meth:`positions` gives them.
+
+        ``out`` is where the stack of all hops goes.
+        """
+        # The engine, which has the kernel, imports this file.
+        from .precompute.rows import can_gather, gather_rows
+
         places = places.to(self.device)
+        tensors = list(self)
         if self.requires_grad:
-            stack = torch.cat([tensor[places] for tensor in self])
-        else:
-            count = len(places)
-            stack = torch.empty(
+            stack = torch.cat([tensor[places] for tensor in tensors])
+            return self.from_stack(stack, self._hops, self.filter, nodes)
+        count = len(places)
+        if out is None:
+            out = torch.empty(
                 (len(self._hops) * count, *self.shape[1:]),
-                dtype=self.dtype, device=self.device, pin_memory=pin_memory,
+                dtype=self.dtype, device=self.device,
             )  # fmt: skip
-            for k, tensor in enumerate(self):
-                part = stack[k * count : (k + 1) * count]
+        if all(can_gather(tensor) for tensor in tensors):
+            gather_rows(tensors, places, out)
+        else:
+            for k, tensor in enumerate(tensors):
+                part = out[k * count : (k + 1) * count]
                 torch.index_select(tensor, 0, places, out=part)
-        return self.from_stack(stack, self._hops, self.filter, nodes)
+        return self.from_stack(out, self._hops, self.filter, nodes)
 
     def positions(self, ids: torch.Tensor) -> torch.Tensor:
         """In which rows the nodes are; an error for a node without one."""

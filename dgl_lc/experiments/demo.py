@@ -32,8 +32,7 @@ def run_demo(
     for name, options in MODELS.items():
         result = train_model(
             name, data, hid_feats=hid_feats, seed=seed, options=options,
-            epochs=epochs, patience=max(10, epochs // 5), lr=0.01,
-            weight_decay=1e-5,
+            epochs=epochs, patience=20, lr=0.01, weight_decay=1e-5,
         )  # fmt: skip
         results.append(result)
         print(
@@ -48,7 +47,8 @@ def run_demo(
     folder.mkdir(parents=True, exist_ok=True)
     frame.to_csv(folder / "table.csv", index=False)
     picture = folder / "accuracy.png"
-    accuracy_over_time(results, picture, data.name)
+    title = f"{data.name}, {data.graph.num_nodes():,} nodes"
+    accuracy_over_time(results, picture, title)
     print(f"\nsaved: {folder / 'table.csv'}, {picture}")
     return results
 

@@ -1,8 +1,7 @@
 """The row-wise part of models that propagate after a perceptron."""
 
-from itertools import pairwise
-
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import torch as th
 from torch import nn

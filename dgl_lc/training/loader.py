@@ -7,6 +7,7 @@ import torch
 from dgl import DGLError
 
 from ..hops import HopFeatures, check_ids
+from .buffers import Buffers
 
 
 class HopLoader:
@@ -87,6 +88,7 @@ class HopLoader:
         self.seed = seed
         self._rank, self._world_size = rank, world_size
         self._epoch = 0
+        self._buffers = Buffers()
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration be that of this epoch; they count up."""
@@ -103,15 +105,22 @@ class HopLoader:
     def __iter__(self) -> Iterator:
         order = self._shard(self._epoch)
         self._epoch += 1
+        nids, places = self.nids[order], self._places[order]
+        labels = None if self._labels is None else self._labels[order]
         for first in range(0, len(order), self.batch_size):
-            yield self._batch(order[first : first + self.batch_size])
+            part = slice(first, first + self.batch_size)
+            batch = self._gather(nids[part], places[part])
+            yield self._finish(batch, None if labels is None else labels[part])
 
     def _shard(self, epoch: int) -> torch.Tensor:
         """The places in nids of this epoch's samples, in order."""
         count = len(self.nids)
         if self.shuffle:
-            rng = np.random.default_rng([self.seed, epoch])
-            order = torch.from_numpy(rng.permutation(count))
+            # One stream for each seed and epoch, whatever came before.
+            state = np.random.SeedSequence([self.seed, epoch])
+            generator = torch.Generator()
+            generator.manual_seed(int(state.generate_state(1, np.uint64)[0]))
+            order = torch.randperm(count, generator=generator)
         else:
             order = torch.arange(count)
         if self._world_size == 1:
@@ -121,25 +130,34 @@ class HopLoader:
         repeated = order.repeat(-(-whole // count))[:whole]
         return repeated[self._rank :: self._world_size]
 
-    def _batch(self, chosen: torch.Tensor):
-        onto_gpu = self.device is not None and self.device.type == "cuda"
-        from_cpu = self._hops.device.type == "cpu"
-        batch = self._hops.take(
-            self._places[chosen],
-            self.nids[chosen],
-            pin_memory=onto_gpu and from_cpu,
-        )
-        labels = None if self._labels is None else self._labels[chosen]
+    @property
+    def _onto_gpu(self) -> bool:
+        return self.device is not None and self.device.type == "cuda"
+
+    def _gather(self, nids: torch.Tensor, places: torch.Tensor) -> HopFeatures:
+        hops, out = self._hops, None
+        if hops.device.type == "cpu" and not hops.requires_grad:
+            rows, columns = len(hops) * len(nids), hops.shape[1:]
+            if self._onto_gpu:
+                # torch keeps pinned memory from being used again too early.
+                out = torch.empty(
+                    (rows, *columns), dtype=hops.dtype, pin_memory=True
+                )
+            else:
+                out = self._buffers.get(rows, columns, hops.dtype)
+        return hops.take(places, nids, out)
+
+    def _finish(self, batch: HopFeatures, labels: torch.Tensor | None):
         if self.device is not None:
             batch = batch.to(self.device, non_blocking=True)
             if labels is not None:
-                if onto_gpu:
+                if self._onto_gpu:
                     labels = labels.pin_memory()
                 labels = labels.to(self.device, non_blocking=True)
-        rows: HopFeatures | torch.Tensor = batch
+        found: HopFeatures | torch.Tensor = batch
         if self._is_sequence:
-            rows = batch.stack.view(len(batch), *batch.shape)
-        return rows if labels is None else (rows, labels)
+            found = batch.stack.view(len(batch), *batch.shape)
+        return found if labels is None else (found, labels)
 
 
 def as_rows(hops: HopFeatures | Sequence) -> HopFeatures:

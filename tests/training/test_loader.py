@@ -68,6 +68,25 @@ def test_a_kept_batch_does_not_change_later():
         assert torch.equal(batch[1], HOPS[1][batch.nodes])
 
 
+def test_memory_is_used_again_once_nobody_holds_a_batch():
+    places = [
+        b.stack.data_ptr() for b, _ in HopLoader(HOPS, [1] * 20, LABELS, 5)
+    ]
+    assert len(set(places)) < 4
+
+
+def test_memory_that_autograd_saved_is_not_used_again():
+    weight = torch.randn(4, 2, requires_grad=True)
+    total = torch.zeros(())
+    for batch, _ in HopLoader(HOPS, range(20), LABELS, 2):
+        total = total + ((batch[1] @ weight) ** 2).sum()
+        del batch
+    total.backward()
+    found, weight.grad = weight.grad, None
+    ((HOPS[1][:20] @ weight) ** 2).sum().backward()
+    torch.testing.assert_close(found, weight.grad)
+
+
 @pytest.mark.parametrize("world_size", [1, 2, 3, 7])
 def test_shards_have_one_size_and_cover_all(world_size):
     found = []
@@ -103,6 +122,17 @@ def test_memory_mapped_hops_will_do(tmp_path):
     mapped = HopFeatures(files, [0, 1, 2], HOPS.filter)
     for batch, _ in HopLoader(mapped, range(N), LABELS, 7, shuffle=True):
         assert torch.equal(batch[2], HOPS[2][batch.nodes])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_small_types_and_strided_features_will_do(dtype):
+    halves = HOPS.to(dtype)
+    strided = HopFeatures(
+        [h.t().contiguous().t() for h in HOPS], HOPS.hops, HOPS.filter
+    )
+    for hops in (halves, strided):
+        for batch, _ in HopLoader(hops, range(N), LABELS, 7, shuffle=True):
+            assert torch.equal(batch[2], hops[2][batch.nodes])
 
 
 def test_inputs_of_several_filters_come_as_one_tensor():

@@ -1,0 +1,294 @@
+"""Training: the loader, LC versions beside their originals, accuracy.
+
+    python benchmarks/training.py [--only loader times accuracy]
+
+loader: epochs through HopLoader against batches gathered beforehand, and
+against torch's DataLoader. times: seconds an epoch and until the same
+validation accuracy, on ogbn-arxiv's graph and on a denser one. accuracy: LC
+versions against their originals on small real graphs, several seeds.
+"""
+
+import argparse
+import gc
+import time
+from pathlib import Path
+
+import dgl_lc  # isort: skip  # first: it makes DGL importable
+import dgl
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from dgl_lc.data import NodeData, block_model, load, power_law_graph
+from dgl_lc.experiments.run import train_model
+from dgl_lc.nn import LCGCN, LCGPRGNN, SGC
+from dgl_lc.training import HopLoader
+
+PAIRS = [("GCN", "LCGCN"), ("JKNet", "LCJKNet"), ("GPRGNN", "LCGPRGNN")]
+SMALL = ("cora", "pubmed", "amazon_computers", "coauthor_cs")
+
+
+def parse_args():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS),
+        help="which sections (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runs", type=int, default=5, help="timed epochs of each (default: 5)"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=5, help="seeds for accuracy (default: 5)"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=2, help="threads (default: 2)"
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=60,
+        help="epochs of each model in 'times' (default: 60)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--data", type=Path,
+        help="folder with the real graphs (default: ../shared/data beside "
+        "the repository)",
+        default=Path(__file__).parents[2] / "shared/data",
+    )  # fmt: skip
+    return parser.parse_args()
+
+
+def seconds_of(call):
+    gc.collect()
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+# The loader
+
+
+def bench_loader(args):
+    nodes, columns, classes, size, K = 200_000, 128, 40, 4096, 5
+    print(
+        f"\n## Loader: {nodes:,} nodes, {columns} columns, batches of {size}, "
+        f"minimum of {args.runs} epochs",
+        flush=True,
+    )
+    generator = torch.Generator().manual_seed(0)
+    g = power_law_graph(nodes, 10 * nodes)
+    x = torch.randn(nodes, columns, generator=generator)
+    labels = torch.randint(classes, (nodes,), generator=generator)
+    ids = torch.arange(nodes)
+    models = {
+        "SGC": SGC(columns, classes, K=2),
+        "2 LCGraphConv, hidden 256": LCGCN(columns, 256, classes),
+        "LCGPRGNN, K=5, hidden 256": LCGPRGNN(columns, 256, classes, K=K),
+    }
+    for name, model in models.items():
+        hops = model.precompute(g, x)
+        loader = HopLoader(hops, ids, labels, size, shuffle=True)
+        ready = list(loader)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+
+        def epoch(batches, model=model, optimizer=optimizer):
+            for batch, y in batches:
+                loss = F.cross_entropy(model(None, batch), y)
+                optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                optimizer.step()
+
+        def drain(batches):
+            for _ in batches:
+                pass
+
+        rows = TensorDataset(*hops, labels)
+        peer = DataLoader(rows, batch_size=size, shuffle=True)
+        epoch(loader)
+        # By turns: what disturbs the machine disturbs all of them.
+        times = [
+            (
+                seconds_of(lambda: epoch(ready)),  # noqa: B023
+                seconds_of(lambda: epoch(loader)),  # noqa: B023
+                seconds_of(lambda: drain(loader)),  # noqa: B023
+            )
+            for _ in range(args.runs)
+        ]
+        gathered, loaded, alone = (min(t) for t in zip(*times, strict=True))
+        other = min(seconds_of(lambda: drain(peer)) for _ in range(2))  # noqa: B023
+        print(
+            f"{name:28} gathered before {gathered:.3f} s, HopLoader "
+            f"{loaded:.3f} s: {loaded / gathered:.2f}x; loader alone "
+            f"{alone:.4f} s, DataLoader {other:.3f} s: {other / alone:.0f}x",
+            flush=True,
+        )
+
+
+# Times
+
+
+def arxiv_task(args):
+    """ogbn-arxiv's graph, labels and split, with made-up features."""
+    path = args.data / "ogbn_arxiv.npz"
+    if not path.exists():
+        print("arxiv: skipped, ogbn_arxiv.npz is not at hand")
+        return None
+    data = load(path, add_reverse=True)
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=(data.num_classes, 128)) * 0.25
+    noise = rng.normal(size=(data.graph.num_nodes(), 128))
+    labels = data.labels.numpy()
+    feat = torch.from_numpy((means[labels] + noise).astype(np.float32))
+    return NodeData(
+        graph=data.graph, feat=feat, labels=data.labels, train=data.train,
+        valid=data.valid, test=data.test, num_classes=data.num_classes,
+        name="ogbn-arxiv's graph, 128 generated columns",
+    )  # fmt: skip
+
+
+def dense_task():
+    data = block_model(
+        40_000, num_classes=16, avg_degree=60, homophily=0.3, signal=1.2
+    )
+    data.name = "generated, 40k nodes, degree about 60"
+    return data
+
+
+def bench_times(args):
+    for data in (arxiv_task(args), dense_task()):
+        if data is None:
+            continue
+        print(f"\n## Times: {data}", flush=True)
+        for pair in PAIRS:
+            time_pair(pair, data, args)
+
+
+def time_pair(pair, data, args):
+    original, lc = (
+        train_model(
+            name, data, hid_feats=256, options={"dropout": 0.5}, lr=0.01,
+            epochs=args.epochs, patience=args.epochs,
+        )
+        for name in pair
+    )  # fmt: skip
+    target = 0.995 * min(
+        r.fit.history.valid_accuracy.max() for r in (original, lc)
+    )
+    for r in (original, lc):
+        print(
+            f"{r.name:9} {r.fit.epoch_seconds:.3f} s an epoch "
+            f"({r.rows:,} rows), precompute {r.precompute_seconds:.2f} s, "
+            f"{reached(r, target):.1f} s to validation accuracy "
+            f"{target:.3f}, test {r.test_accuracy:.3f}"
+        )
+    ratio = original.fit.epoch_seconds / lc.fit.epoch_seconds
+    total = reached(original, target) / reached(lc, target)
+    print(f"{'':9} {pair[1]}: {ratio:.2f}x an epoch, {total:.2f}x in all")
+    if ratio < 1:
+        where_time_goes(original, lc, data)
+
+
+def reached(result, target):
+    history = result.fit.history
+    first = history.seconds[history.valid_accuracy >= target].iloc[0]
+    return result.precompute_seconds + first
+
+
+def where_time_goes(original, lc, data):
+    """Multiplications and aggregation of one forward pass, each alone."""
+    model = original.model.eval()
+    looped = dgl.add_self_loop(dgl.remove_self_loop(data.graph))
+    with torch.no_grad():
+        h = data.feat
+        mlp = min(seconds_of(lambda: _mlp(model, h)) for _ in range(3))
+        out = _mlp(model, h)
+        steps = len(model.gamma) - 1
+        hop = min(
+            seconds_of(lambda: model.propagate(looped, out)) for _ in range(3)
+        )
+    print(
+        f"{'':9} forward of {original.name}: perceptron on "
+        f"{data.graph.num_nodes():,} rows {mlp:.3f} s, {steps} aggregations "
+        f"of {out.shape[1]} columns {steps * hop:.3f} s. {lc.name} saves the "
+        f"aggregations and runs the perceptron on {lc.rows:,} rows, "
+        f"{lc.rows / data.graph.num_nodes():.1f} times as many."
+    )
+
+
+def _mlp(model, h):
+    for number, layer in enumerate(model.layers):
+        h = layer(F.relu(h) if number else h)
+    return h
+
+
+# Accuracy
+
+#: Sensible settings, the same for a model and its LC version.
+SETTINGS = {
+    "GCN": {"num_layers": 2, "dropout": 0.5},
+    "JKNet": {"num_layers": 3, "dropout": 0.5},
+    "GPRGNN": {"K": 3, "num_layers": 2, "dropout": 0.5, "alpha": 0.1},
+}
+
+
+def bench_accuracy(args):
+    print(f"\n## Accuracy: test, mean of {args.seeds} seeds, in %", flush=True)
+    rows = []
+    for name in SMALL:
+        path = args.data / f"{name}.npz"
+        if not path.exists():
+            print(f"{name}: skipped, {path.name} is not at hand")
+            continue
+        data = load(path)
+        data.feat = F.normalize(data.feat, p=1, dim=1)
+        for pair in PAIRS:
+            row = accuracy_of(pair, data, args)
+            rows.append(row)
+            print("  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
+    if rows:
+        frame = pd.DataFrame(rows)
+        print(frame.to_string(index=False))
+        print(f"mean difference {frame.difference.mean():+.2f} points")
+
+
+def accuracy_of(pair, data, args):
+    found = {
+        name: [
+            train_model(
+                name, data, hid_feats=64, seed=seed, options=SETTINGS[pair[0]],
+                lr=0.01, weight_decay=5e-4, epochs=200, patience=30,
+            ).test_accuracy
+            for seed in range(args.seeds)
+        ]
+        for name in pair
+    }  # fmt: skip
+    mean = {name: 100 * np.mean(values) for name, values in found.items()}
+    spread = {name: 100 * np.std(values) for name, values in found.items()}
+    return {
+        "data": data.name,
+        "model": pair[0],
+        "original": f"{mean[pair[0]]:.2f} ({spread[pair[0]]:.2f})",
+        "LC": f"{mean[pair[1]]:.2f} ({spread[pair[1]]:.2f})",
+        "difference": round(mean[pair[1]] - mean[pair[0]], 2),
+    }
+
+
+SECTIONS = {
+    "loader": bench_loader,
+    "times": bench_times,
+    "accuracy": bench_accuracy,
+}
+
+
+def main(args):
+    torch.set_num_threads(args.threads)
+    print(
+        f"dgl-lc {dgl_lc.__version__}, dgl {dgl.__version__}, torch "
+        f"{torch.__version__}, {args.threads} threads"
+    )
+    for section in args.only:
+        SECTIONS[section](args)
+
+
+if __name__ == "__main__":
+    main(parse_args())
