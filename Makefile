@@ -23,6 +23,7 @@ lint: $(VENV)/.installed
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/precompute.py
+	$(BIN)/python benchmarks/training.py
 
 build: $(VENV)/.installed
 	$(BIN)/python -m build

@@ -12,12 +12,14 @@ from .dgl_data import CLASSES, load_dgl
 from .files import load_npz
 from .graphsaint import load_graphsaint
 from .node_data import NodeData
+from .ogb import DATASETS, PAPERS, load_ogb
 from .synthetic import block_model
 
 _KNOWN = (
-    f'"synthetic", "synthetic:1000000" for a size, {", ".join(CLASSES)}, or '
-    f"the path of an npz file, of a folder with npy files (edges, feat, "
-    f"labels, train, valid, test) or of a folder with GraphSAINT's files"
+    f'"synthetic", "synthetic:1000000" for a size, {", ".join(CLASSES)}, '
+    f"{', '.join(DATASETS)}, or the path of an npz file, of a folder with npy "
+    f"files (edges, feat, labels, train, valid, test) or of a folder with "
+    f"GraphSAINT's files"
 )
 
 
@@ -30,13 +32,15 @@ def load(source: str | os.PathLike, **options) -> NodeData:
         "synthetic", or "synthetic:" and a number of nodes:
         :func:`~dgl_lc.data.block_model`. The name of a dataset of DGL: cora,
         citeseer, pubmed, flickr, reddit, coauthor_cs, coauthor_physics,
-        amazon_computers, amazon_photo. Or the path of an npz file, of a
-        folder with npy files, or of a folder with GraphSAINT's files. A name
-        goes before a path: write ``./cora`` for a folder of that name.
+        amazon_computers, amazon_photo; or of OGB: ogbn-arxiv,
+        ogbn-products. Or the path of an npz file, of a folder with npy
+        files, or of a folder with GraphSAINT's files. A name goes before a
+        path: write ``./cora`` for a folder of that name.
     **options
         What the source takes: the arguments of ``block_model``; folder,
-        inductive and seed for DGL's datasets; add_reverse for npz and npy
-        files; standardize for GraphSAINT's.
+        inductive and seed for DGL's datasets; folder and add_reverse for
+        OGB's; add_reverse for npz and npy files; standardize for
+        GraphSAINT's.
 
     Examples
     --------
@@ -63,6 +67,9 @@ def _reader(source) -> tuple[Callable[..., NodeData], list]:
         name = source.lower().replace("-", "_")
         if name in CLASSES:
             return load_dgl, [name]
+        name = name.replace("_", "-")
+        if name in (*DATASETS, PAPERS):
+            return load_ogb, [name]
     try:
         path = Path(source)
     except TypeError:

@@ -18,7 +18,7 @@ from .kernels import edges as kernels
 from .threads import num_threads, ranges, run_parallel
 
 #: Edges read from DGL at a time.
-SLICE = 1 << 20
+SLICE = 1 << 19
 
 _NO_IDS = np.empty(0, np.int64)
 _NO_INDICES = np.empty(0, np.int32)
