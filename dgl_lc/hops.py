@@ -70,8 +70,9 @@ class HopFeatures:
         One tensor for each hop, all of one shape.
     hops : sequence of int
         Which hops they are, ascending.
-    filter : FilterSpec
-        The filter they were made with.
+    filter : FilterSpec or None
+        The filter they were made with; None for the inputs of a model of
+        several filters, which are counted and not hops.
     nodes : Tensor, optional
         The node of each row; None if row i is node i.
 
@@ -276,6 +277,11 @@ class HopFeatures:
 
         Hop 0 alone is given as a plain tensor.
         """
+        if self.filter is None:
+            raise DGLError(
+                "these are the inputs of a model of several filters: there is "
+                "no next hop to aggregate to."
+            )
         later = [hop for hop in self._hops if hop >= by]
         if not later:
             raise DGLError(

@@ -112,10 +112,7 @@ def prepare(
     return seen, unseen, time.perf_counter() - start
 
 
-def _rows(model, graph, data, splits, options) -> HopFeatures | list:
-    if model.num_inputs > len(model.hops):
-        # Inputs of several filters are found by their row: all nodes'.
-        return model.precompute(graph, data.feat, **options)
+def _rows(model, graph, data, splits, options) -> HopFeatures:
     nodes = torch.cat(splits)
     if len(nodes) == graph.num_nodes():
         return model.precompute(graph, data.feat, **options)

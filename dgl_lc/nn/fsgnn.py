@@ -2,21 +2,19 @@
 
 import torch as th
 import torch.nn.functional as F
-from dgl import DGLError
 from torch import nn
 
 from ..precompute import block_aggregate
 from .gprgnn import check_propagation
 from .model import (
-    HopModel,
+    SeveralFilters,
     activation_name,
     check_sizes,
     get_activation,
-    stack_rows,
 )
 
 
-class FSGNN(HopModel):
+class FSGNN(SeveralFilters):
     r"""FSGNN, from `Improving Graph Neural Networks with Simple Architecture
     Design <https://arxiv.org/abs/2105.07634>`__
 
@@ -137,33 +135,18 @@ class FSGNN(HopModel):
 
         Returns
         -------
-        list of torch.Tensor
+        HopFeatures
             :math:`2K + 1` inputs.
         """
-        norm = self.filter.norm
+        norm, nodes = self.filter.norm, options.get("nodes")
         with_loops = block_aggregate(graph, feat, self._K, norm=norm, **options)
         if self._K == 0:
-            return list(with_loops)
+            return self._inputs(list(with_loops), nodes)
         without = block_aggregate(
             graph, feat, self._K, hops=range(1, self._K + 1), norm=norm,
             self_loop=False, **options,
         )  # fmt: skip
-        return [*with_loops, *without]
-
-    def _check(self, feat):
-        raise DGLError(
-            "FSGNN reads hops of two filters: precompute its inputs with "
-            "model.precompute(g, x)."
-        )
-
-    def _from_sequence(self, feat):
-        if len(feat) != self.num_inputs:
-            raise DGLError(
-                f"feat is a sequence of {len(feat)} tensors, but FSGNN with "
-                f"K={self._K} reads {self.num_inputs}: precompute them with "
-                f"model.precompute(g, x)."
-            )
-        return stack_rows(feat)
+        return self._inputs([*with_loops, *without], nodes)
 
     def forward(self, graph, feat):
         r"""
@@ -176,7 +159,7 @@ class FSGNN(HopModel):
         ----------
         graph : DGLGraph or None
             The graph, if ``feat`` is a tensor; else not used.
-        feat : sequence of torch.Tensor, or torch.Tensor
+        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
             The inputs, as :meth:`precompute` gives them, or the features.
 
         Returns

@@ -3,7 +3,6 @@
 import itertools
 
 import torch.nn.functional as F
-from dgl import DGLError
 from torch import nn
 from torch.nn import init
 
@@ -11,15 +10,14 @@ from ..precompute import block_aggregate
 from ..precompute.two_hop import one_hop_graph, two_hop_graph
 from .gprgnn import check_propagation
 from .model import (
-    HopModel,
+    SeveralFilters,
     activation_name,
     check_sizes,
     get_activation,
-    stack_rows,
 )
 
 
-class LCH2GCN(HopModel):
+class LCH2GCN(SeveralFilters):
     r"""LC version of H2GCN, from `Beyond Homophily in Graph Neural Networks:
     Current Limitations and Effective Designs
     <https://arxiv.org/abs/2006.11468>`__
@@ -154,7 +152,7 @@ class LCH2GCN(HopModel):
 
         Returns
         -------
-        list of torch.Tensor
+        HopFeatures
             An input for each word.
         """
         near = one_hop_graph(graph)
@@ -168,24 +166,9 @@ class LCH2GCN(HopModel):
             )  # fmt: skip
             found[word] = hops[1]
         inputs = [found[word] for word in self.words]
-        if nodes is None:
-            return inputs
-        return [tensor[nodes] for tensor in inputs]
-
-    def _check(self, feat):
-        raise DGLError(
-            "LCH2GCN reads words of two filters: precompute its inputs with "
-            "model.precompute(g, x)."
-        )
-
-    def _from_sequence(self, feat):
-        if len(feat) != self.num_inputs:
-            raise DGLError(
-                f"feat is a sequence of {len(feat)} tensors, but LCH2GCN "
-                f"with K={self._K} reads {self.num_inputs}: precompute them "
-                f"with model.precompute(g, x)."
-            )
-        return stack_rows(feat)
+        if nodes is not None:
+            inputs = [tensor[nodes] for tensor in inputs]
+        return self._inputs(inputs, nodes)
 
     def forward(self, graph, feat):
         r"""
@@ -198,7 +181,7 @@ class LCH2GCN(HopModel):
         ----------
         graph : DGLGraph or None
             The graph, if ``feat`` is a tensor; else not used.
-        feat : sequence of torch.Tensor, or torch.Tensor
+        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
             The inputs, as :meth:`precompute` gives them, or the features.
 
         Returns

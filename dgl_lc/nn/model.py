@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 
-from ..hops import FilterSpec, HopFeatures
+from ..hops import FilterSpec, HopFeatures, check_ids
 from ..precompute import block_aggregate
 
 
@@ -61,7 +61,7 @@ class HopModel(nn.Module):
 
     def precompute(
         self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
-    ) -> HopFeatures | list[th.Tensor]:
+    ) -> HopFeatures:
         r"""
 
         Description
@@ -79,7 +79,7 @@ class HopModel(nn.Module):
 
         Returns
         -------
-        HopFeatures or list of Tensor
+        HopFeatures
             What :meth:`forward` takes.
         """
         return block_aggregate(
@@ -98,7 +98,7 @@ class HopModel(nn.Module):
             feat = self._from_graph(graph, feat)
         if isinstance(feat, HopFeatures):
             self._check(feat)
-            rows = feat.select(self.hops).stack
+            rows = self._from_hops(feat)
         elif isinstance(feat, (list, tuple, th.Tensor)) and len(feat):
             rows = self._from_sequence(feat)
         else:
@@ -118,7 +118,12 @@ class HopModel(nn.Module):
         return rows.view(self.num_inputs, -1, self._in_feats)
 
     def _check(self, feat: HopFeatures) -> None:
-        assert feat.filter is not None
+        if feat.filter is None:
+            raise DGLError(
+                f"{type(self).__name__} reads hops of one filter, and these "
+                f"are the inputs of a model of several: precompute with "
+                f"model.precompute(g, x)."
+            )
         found = FilterSpec(feat.filter.norm, feat.filter.self_loop)
         if found != self.filter:
             raise DGLError(
@@ -135,6 +140,9 @@ class HopModel(nn.Module):
                 f"features lack {lacking} (they have {feat.hops}): precompute "
                 f"with K={self.hops[-1]}, or with model.precompute(g, x)."
             )
+
+    def _from_hops(self, feat: HopFeatures) -> th.Tensor:
+        return feat.select(self.hops).stack
 
     def _from_sequence(
         self, feat: Sequence[th.Tensor] | th.Tensor
@@ -153,7 +161,7 @@ class HopModel(nn.Module):
 
     def _from_graph(
         self, graph: dgl.DGLGraph | None, feat: th.Tensor
-    ) -> HopFeatures | list[th.Tensor]:
+    ) -> HopFeatures:
         if not isinstance(graph, dgl.DGLGraph):
             raise DGLError(
                 f"feat is a tensor, so {type(self).__name__} needs the graph "
@@ -182,6 +190,43 @@ class HopModel(nn.Module):
     def __getstate__(self) -> dict:
         # Neither a copy nor a file of the model holds the features.
         return {**self.__dict__, "_cached": None}
+
+
+class SeveralFilters(HopModel):
+    """A model that reads features at words of several filters.
+
+    What it precomputes are :class:`~dgl_lc.HopFeatures` whose hops are its
+    inputs, counted, and that belong to no one filter.
+    """
+
+    def _inputs(
+        self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
+    ) -> HopFeatures:
+        if nodes is not None:
+            nodes = check_ids(nodes, "nodes")
+        return HopFeatures(tensors, range(len(tensors)), None, nodes)
+
+    def _check(self, feat: HopFeatures) -> None:
+        if feat.filter is not None or len(feat) != self.num_inputs:
+            raise DGLError(
+                f"{type(self).__name__} reads {self.num_inputs} inputs of "
+                f"several filters: precompute them with model.precompute(g, "
+                f"x)."
+            )
+
+    def _from_hops(self, feat: HopFeatures) -> th.Tensor:
+        return feat.stack
+
+    def _from_sequence(
+        self, feat: Sequence[th.Tensor] | th.Tensor
+    ) -> th.Tensor:
+        if len(feat) != self.num_inputs:
+            raise DGLError(
+                f"feat is a sequence of {len(feat)} tensors, but "
+                f"{type(self).__name__} reads {self.num_inputs}: precompute "
+                f"them with model.precompute(g, x)."
+            )
+        return stack_rows(feat)
 
 
 def stack_rows(tensors: Sequence[th.Tensor] | th.Tensor) -> th.Tensor:

@@ -18,6 +18,7 @@ from dgl_lc import block_aggregate, nn
 from dgl_lc.experiments import originals
 from dgl_lc.nn import model as model_file
 from dgl_lc.precompute.reference import dense_filter
+from dgl_lc.training import predict
 
 IN, HID, OUT = 5, 6, 3
 MODELS = {
@@ -177,16 +178,15 @@ def test_a_batch_gives_the_same_rows(name, graph, feat):
     model = make(name)
     inputs = model.precompute(graph, feat)
     ids = torch.tensor([7, 0, 12])
-    if isinstance(inputs, list):
-        batch = [tensor[ids] for tensor in inputs]
-        stacked = torch.stack(batch)
-        torch.testing.assert_close(
-            model(None, stacked), model(graph, feat)[ids]
-        )
-    else:
-        assert inputs.hops == model.hops
-        batch = inputs.rows(ids)
-    torch.testing.assert_close(model(None, batch), model(graph, feat)[ids])
+    assert len(inputs) == model.num_inputs
+    batch = inputs.rows(ids)
+    expected = model(graph, feat)[ids]
+    torch.testing.assert_close(model(None, batch), expected)
+    stacked = torch.stack([tensor[ids] for tensor in inputs])
+    torch.testing.assert_close(model(None, stacked), expected)
+    asked = model.precompute(graph, feat, nodes=ids)
+    torch.testing.assert_close(model(None, asked), expected)
+    torch.testing.assert_close(predict(model, asked, ids[:2]), expected[:2])
 
 
 @EVERY
@@ -240,8 +240,13 @@ def test_hops_of_another_filter_are_refused(graph, feat):
     hops = block_aggregate(graph, feat, 3, self_loop=False)
     with pytest.raises(DGLError, match="self_loop=False"):
         make("LCGPRGNN")(None, hops)
-    with pytest.raises(DGLError, match="precompute its inputs"):
+    with pytest.raises(DGLError, match="inputs of several filters"):
         make("FSGNN")(None, hops)
+    inputs = make("FSGNN").precompute(graph, feat)
+    with pytest.raises(DGLError, match="hops of one filter"):
+        make("SGC")(None, inputs)
+    with pytest.raises(DGLError, match="no next hop"):
+        nn.LCGraphConv(IN, 2)(None, inputs)
 
 
 def test_hops_that_are_lacking_are_named(graph, feat):
@@ -428,9 +433,7 @@ AGREE = pytest.mark.parametrize("activation", [identity, torch.tanh])
 def test_appnp_agrees_with_dgl(activation):
     g = loop_free(activation)
     x = make_features(9, IN)  # APPNPConv takes float32 alone
-    lc = nn.LCAPPNP(
-        IN, HID, OUT, K=4, activation=activation, self_loop=False
-    )
+    lc = nn.LCAPPNP(IN, HID, OUT, K=4, activation=activation, self_loop=False)
     if activation is identity:
         with torch.no_grad():
             for layer in lc.mlp.layers:
