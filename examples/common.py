@@ -4,7 +4,6 @@ import argparse
 
 import torch
 
-from dgl_lc.nn import FSGNN
 from dgl_lc.nn.model import HopModel
 
 
@@ -47,9 +46,6 @@ def reads_hops(model):
 
 def hop_features(model, graph, feat, nodes, memory=None):
     """The hops that the model needs, and no others, at these nodes."""
-    if isinstance(model, FSGNN):
-        # Its inputs are hops of two filters, found by node id: all rows.
-        return model.precompute(graph, feat, memory=memory)
     return model.precompute(graph, feat, nodes=nodes, memory=memory)
 
 
