@@ -383,11 +383,6 @@ class HopFeatures:
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if torch.compiler.is_compiling():
-            raise DGLError(
-                "hop features can't be traced by torch.compile: compile a "
-                "whole model of dgl_lc.nn, or the row-wise parts of yours."
-            )
         name, rule = rowwise.rule_for(func)
         found = [v for v in rowwise.flatten((args, kwargs)) if is_hops(v)]
         first = found[0]

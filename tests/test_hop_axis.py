@@ -307,6 +307,10 @@ def test_models_and_hop_features_can_be_pickled(hops):
 
 
 # Compiling warns of what it does not compile.
+@pytest.mark.skipif(
+    torch.__version__.startswith("2.2."),
+    reason="the compiler of torch 2.2 stops with an error of its own",
+)
 @pytest.mark.filterwarnings("ignore")
 def test_torch_compile_gives_the_same(hops):
     model = Model().eval()
