@@ -1,5 +1,6 @@
 """Tensors of rows: allocating, copying, and passing them to kernels."""
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -76,8 +77,7 @@ def gather_rows(
     count = len(rows)
     entries = rows.to(torch.int32).numpy()
     kind = str(out.dtype).removeprefix("torch.")
-    offsets = np.arange(count + 1)
-    ones: np.ndarray = np.ones(count, accumulator(kind))
+    offsets, ones = _one_entry_rows(count, kind)
 
     def gather(_, number):
         x = bits(sources[number])
@@ -89,6 +89,12 @@ def gather_rows(
     # Starting threads takes as long as copying a megabyte.
     large = out.numel() * out.element_size() >= _PARALLEL_BYTES
     run_parallel(gather, len(sources), None if large else 1)
+
+
+@functools.lru_cache(4)
+def _one_entry_rows(count: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets and weights of rows that have one entry each."""
+    return np.arange(count + 1), np.ones(count, accumulator(kind))
 
 
 def can_gather(tensor: torch.Tensor) -> bool:
