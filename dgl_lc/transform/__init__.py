@@ -1,0 +1,123 @@
+"""The automatic LC transformation: any DGL model, or a clear error."""
+
+import copy as copying
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+
+from .analyse import LINEAR, Kinds, unify
+from .check import check
+from .emit import emit
+from .errors import LCError, refuse
+from .evaluate import Evaluator, check_guards
+from .inputs import name_inputs
+from .probes import make_probe, read_call, trace
+from .push import Pusher
+from .report import make_report
+from .version import LCVersion
+
+__all__ = ["lc_transform", "LCError", "LCVersion"]
+
+
+def lc_transform(
+    model: nn.Module,
+    *args: Any,
+    fold: bool = False,
+    bias: str = "outside",
+    ignore_edge_dropout: bool = False,
+    copy: bool = False,
+    **kwargs: Any,
+) -> LCVersion:
+    r"""Transform a model so that it needs no graph.
+
+    Aggregations are swapped with everything that acts on each node's row,
+    :math:`S\,\sigma(h) \to \sigma(S h)`, until they act on the features
+    alone. What remains is a module of rows, to be trained in mini-batches.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A model of a homogeneous graph.
+    *args, **kwargs
+        What it is called with: ``lc_transform(model, g, x)`` for a model
+        called as ``model(g, x)``.
+    fold : bool, optional
+        Make one filter of every sum of filters with constant coefficients
+        (APPNP's), where it acts on learned values. Fewer inputs, another
+        function. Default: False.
+    bias : str, optional
+        "outside": a bias stays as it is, as in the published models.
+        "exact": a bias is aggregated too, with one more column for each
+        word. Default: "outside".
+    ignore_edge_dropout : bool, optional
+        Transform a model that drops edges as if it did not. Default: False.
+    copy : bool, optional
+        Give the LC version parameters of its own. Default: False, they are
+        the model's.
+
+    Returns
+    -------
+    LCVersion
+        With ``inputs``, ``module``, ``precompute``, ``rows``, ``loader`` and
+        ``report``.
+
+    Raises
+    ------
+    LCError
+        If anything in the model can't be proved to commute; it names the
+        submodule and the operation, and says why.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> import dgl_lc
+    >>> from dgl.nn import GraphConv
+    >>> class GCN(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.conv1 = GraphConv(8, 16)
+    ...         self.conv2 = GraphConv(16, 3)
+    ...
+    ...     def forward(self, g, x):
+    ...         return self.conv2(g, self.conv1(g, x).relu())
+    >>> g = dgl.add_self_loop(dgl.rand_graph(50, 200))
+    >>> x = torch.randn(50, 8)
+    >>> lc = dgl_lc.lc_transform(GCN(), g, x)
+    >>> print(*lc.inputs)
+    S² x
+    >>> inputs = lc.precompute(g, x)
+    >>> lc.module(*lc.rows(inputs, torch.tensor([4, 2]))).shape
+    torch.Size([2, 3])
+    """
+    if bias not in ("outside", "exact"):
+        refuse("", f"bias={bias!r}", "is not known", "Say outside or exact")
+    call = read_call(model, args, kwargs)
+    exact_bias = bias == "exact"
+    enter = (nn.Linear,) if exact_bias else ()
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # What DGL has to say it has said to the model itself.
+        warnings.simplefilter("ignore")
+        probe = make_probe(call, 1)
+        first = trace(probe, False, enter, ignore_edge_dropout)
+        other = trace(make_probe(call, 2), False, enter, ignore_edge_dropout)
+        training = trace(make_probe(call, 1), True, enter, ignore_edge_dropout)
+        unified = unify(first, other, training)
+        kinds = Kinds(probe.model, probe.num_nodes)
+        pusher = Pusher(unified, kinds, fold, exact_bias)
+        pushed = pusher.push()
+        check_guards(unified.guards, Evaluator(call))
+        inputs = name_inputs(pushed.inputs)
+        report = make_report(pusher, inputs, call.num_nodes, exact_bias)
+        own = copying.deepcopy(model) if copy else model
+        module = emit(own, pusher, [entry.name for entry in inputs])
+        crossed = {
+            word
+            for value, words in pushed.needs.items()
+            for word in words
+            if word and kinds.of(value) != LINEAR
+        }
+        if not ignore_edge_dropout:
+            report.checked = check(call, module, inputs, crossed, report)
+    return LCVersion(call, module, inputs, unified.guards, report)
