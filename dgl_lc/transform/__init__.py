@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .analyse import LINEAR, Kinds, unify
+from .analyse import Kinds, unify
 from .check import check
 from .emit import emit
 from .errors import LCError, refuse
@@ -95,14 +95,17 @@ def lc_transform(
         refuse("", f"bias={bias!r}", "is not known", "Say outside or exact")
     call = read_call(model, args, kwargs)
     exact_bias = bias == "exact"
-    enter = (nn.Linear,) if exact_bias else ()
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         # What DGL has to say it has said to the model itself.
         warnings.simplefilter("ignore")
         probe = make_probe(call, 1)
-        first = trace(probe, False, enter, ignore_edge_dropout)
-        other = trace(make_probe(call, 2), False, enter, ignore_edge_dropout)
-        training = trace(make_probe(call, 1), True, enter, ignore_edge_dropout)
+        first = trace(probe, False, exact_bias, ignore_edge_dropout)
+        other = trace(
+            make_probe(call, 2), False, exact_bias, ignore_edge_dropout
+        )
+        training = trace(
+            make_probe(call, 1), True, exact_bias, ignore_edge_dropout
+        )
         unified = unify(first, other, training)
         kinds = Kinds(probe.model, probe.num_nodes)
         pusher = Pusher(unified, kinds, fold, exact_bias)
@@ -112,12 +115,5 @@ def lc_transform(
         report = make_report(pusher, inputs, call.num_nodes, exact_bias)
         own = copying.deepcopy(model) if copy else model
         module = emit(own, pusher, [entry.name for entry in inputs])
-        crossed = {
-            word
-            for value, words in pushed.needs.items()
-            for word in words
-            if word and kinds.of(value) != LINEAR
-        }
-        if not ignore_edge_dropout:
-            report.checked = check(call, module, inputs, crossed, report)
+        report.checked = check(call, module, inputs, pusher, report)
     return LCVersion(call, module, inputs, unified.guards, report)

@@ -205,7 +205,7 @@ class Kinds:
 
     def __init__(self, model: nn.Module, num_nodes: int):
         self._model = model
-        self._num_nodes = num_nodes
+        self.num_nodes = num_nodes
         self._found: dict[int, str] = {}
 
     def of(self, value: Value) -> str:
@@ -282,7 +282,7 @@ class Kinds:
     def _try(self, value: Value) -> str:
         function = callable_of(value, self._model)
         generator = torch.Generator().manual_seed(value.id)
-        n = self._num_nodes
+        n = self.num_nodes
         every = torch.arange(n)
         some = torch.randint(0, n, (7,), generator=generator)
         mode = self._model.training

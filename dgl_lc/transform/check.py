@@ -2,8 +2,9 @@
 
 On a graph whose filters are permutations of the nodes, aggregation commutes
 with everything, so the LC version has to compute what the model does. On any
-graph the rows of a batch have to be the same rows of the whole, and an exact
-LC version has to be equal to the model.
+graph the rows of a batch have to be the same rows of the whole, an exact LC
+version has to be equal to the model, and so has any other if both are made
+linear.
 """
 
 import copy
@@ -11,15 +12,17 @@ from typing import Any
 
 import torch
 
+from .analyse import LINEAR
 from .emit import LCModule
 from .errors import LCError, refuse
 from .evaluate import Evaluator
-from .inputs import Input, apply_word
+from .inputs import Input, InputRows, apply_word
+from .linearise import LinearModel, LinearVersion
 from .precompute import precompute_plainly
 from .probes import Call, make_probe
-from .push import Word
+from .push import Pusher, Word
 from .report import Report
-from .trace import leaves
+from .trace import leaves, values_in
 
 _ADVICE = (
     "This is a model that dgl_lc can't transform rightly: please report it"
@@ -28,23 +31,26 @@ _ADVICE = (
 
 def check(
     call: Call, module: LCModule, inputs: list[Input],
-    words: set[Word], report: Report,
+    pusher: Pusher, report: Report,
 ) -> str:  # fmt: skip
-    """Compare the LC version with the model; says what was compared.
-
-    Parameters
-    ----------
-    words : set of Word
-        The words that were swapped with something that is not linear.
-    """
-    done = []
+    """Compare the LC version with the model; says what was compared."""
+    done = ["batches"]
     probe = make_probe(call, 3)
     evaluate = Evaluator(probe)
-    _check_batches(probe, module, inputs, evaluate)
-    done.append("batches")
+    rows = precompute_plainly(inputs, evaluate)
+    _check_batches(probe, module, rows)
     if report.exact:
-        _check_equal(probe, module, inputs, evaluate, "a random graph")
+        _check_equal(probe, module, rows, "a random graph")
         return ", ".join([*done, "equal on a random graph"])
+    _check_linearised(probe, module, rows, pusher)
+    done.append("equal on a random graph if made linear")
+    pushed = pusher.pushed
+    crossed = {
+        word
+        for value, words in pushed.needs.items()
+        for word in words
+        if word and pushed.kinds.of(value) != LINEAR
+    }
     for kind, name in (
         ("permutation", "a permutation graph"),
         ("loops", "a graph of self-loops"),
@@ -52,10 +58,10 @@ def check(
         try:
             probe = make_probe(call, 3, kind)
             evaluate = Evaluator(probe)
-            if all(_permutes(word, evaluate, probe) for word in words):
-                _check_equal(probe, module, inputs, evaluate, name)
-                done.append(f"equal on {name}")
-                break
+            if all(_permutes(word, evaluate, probe) for word in crossed):
+                rows = precompute_plainly(inputs, evaluate)
+                _check_equal(probe, module, rows, name)
+                return ", ".join([*done, f"equal on {name}"])
         except _NotApplicableError:
             continue
     return ", ".join(done)
@@ -92,27 +98,44 @@ def _tensors(output: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(output) if isinstance(leaf, torch.Tensor)]
 
 
-def _check_equal(probe, module, inputs, evaluate, name) -> None:
-    rows = precompute_plainly(inputs, evaluate)
+def _check_equal(
+    probe: Call, module: LCModule, rows: InputRows, name: str
+) -> None:
     probe.model.eval()
     with torch.no_grad():
+        found = _tensors(_with_parameters(module, probe)(*rows))
         try:
             expected = _tensors(probe.model(*probe.args, **probe.kwargs))
         except Exception as error:
             raise _NotApplicableError from error
-        found = _tensors(_with_parameters(module, probe)(*rows))
+    _compare(found, expected, f"on {name}")
+
+
+def _check_linearised(
+    probe: Call, module: LCModule, rows: InputRows, pusher: Pusher
+) -> None:
+    model = LinearModel(probe, pusher)
+    version = LinearVersion(_with_parameters(module, probe), pusher)
+    with torch.no_grad():
+        outputs = values_in(pusher.pushed.trace.output)
+        expected = _tensors([model(value) for value in outputs])
+        found = _tensors(version.run(*rows))
+    _compare(found, expected, "on a random graph, both made linear")
+
+
+def _compare(
+    found: list[torch.Tensor], expected: list[torch.Tensor], where: str
+) -> None:
     for mine, its in zip(found, expected, strict=True):
         if not _close(mine, its):
             refuse(
                 "", "the LC version",
-                f"does not compute what the model does on {name}, where it "
-                f"should",
+                f"does not compute what the model does {where}",
                 _ADVICE,
             )  # fmt: skip
 
 
-def _check_batches(probe, module, inputs, evaluate) -> None:
-    rows = precompute_plainly(inputs, evaluate)
+def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
     made = _with_parameters(module, probe)
     with torch.no_grad():
         whole = _tensors(made(*rows))
@@ -126,14 +149,12 @@ def _check_batches(probe, module, inputs, evaluate) -> None:
                     "Look for numbers of nodes, and for squeeze() without a "
                     "dimension",
                 ) from error  # fmt: skip
-            for mine, its in zip(part, whole, strict=True):
-                dim = list(its.shape).index(probe.num_nodes)
-                if not _close(mine, its.index_select(dim, ids)):
-                    refuse(
-                        "", "the LC version",
-                        "gives other values for a batch than for all nodes",
-                        _ADVICE,
-                    )  # fmt: skip
+            dims = [list(t.shape).index(probe.num_nodes) for t in whole]
+            expected = [
+                tensor.index_select(dim, ids)
+                for tensor, dim in zip(whole, dims, strict=True)
+            ]
+            _compare(part, expected, "on a batch of rows")
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:

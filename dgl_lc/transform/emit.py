@@ -76,6 +76,7 @@ class _Emitter:
         else:
             made = self._call(value, args, kwargs, name)
         self._done[value] = made
+        made.meta["value"] = value
 
     def _call(self, value, args, kwargs, name) -> fx.Node:
         target = value.target

@@ -276,12 +276,12 @@ def _randomise(model: nn.Module, generator: torch.Generator) -> None:
 def trace(
     call: Call,
     training: bool,
-    enter: tuple[type, ...] = (),
+    split_bias: bool = False,
     keep_edges: bool = False,
 ) -> Trace:
     """Run the model of a probe and record what it does."""
     call.model.train(training)
-    tracer = GraphTracer(call.model, call.num_nodes, enter, keep_edges)
+    tracer = GraphTracer(call.model, call.num_nodes, split_bias, keep_edges)
     for name, tensor in call.inputs.items():
         value = tracer.add("input", name, example=tensor, data=True)
         tracer.bind(tensor, value)

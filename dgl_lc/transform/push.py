@@ -164,6 +164,11 @@ class Pusher:
             values.append(self.pushed.ones)
         return self.pushed.ones
 
+    def scales_rows(self, value: Value) -> bool:
+        """Whether it multiplies each row by a static number."""
+        found = self._letter(value)
+        return found is not None and isinstance(found[1], Diagonal)
+
     def is_exact_bias(self, value: Value, words: list[Word]) -> bool:
         """Whether it is a bias that is to be aggregated at these words."""
         return self._exact_bias and any(words) and self.is_bias(value)

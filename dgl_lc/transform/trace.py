@@ -234,8 +234,8 @@ class Tracer(TorchFunctionMode):
         A copy of the user's model: tracing may change it.
     num_nodes : int
         Of the probe.
-    enter : tuple of types
-        Modules of torch.nn to look into, instead of recording a call.
+    split_bias : bool
+        Record a linear layer as a product and a sum.
     keep_edges : bool
         Take no notice of dropout on values of edges.
     """
@@ -244,13 +244,13 @@ class Tracer(TorchFunctionMode):
         self,
         model: nn.Module,
         num_nodes: int,
-        enter: tuple[type, ...] = (),
+        split_bias: bool = False,
         keep_edges: bool = False,
     ):
         super().__init__()
         self._keep_edges = keep_edges
         self.trace = Trace()
-        self._enter = enter
+        self._split_bias = split_bias
         self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
         self._same: dict[Any, Value] = {}
         self._scope: list[str] = []
@@ -493,6 +493,11 @@ class Tracer(TorchFunctionMode):
             tensor = args[0] if args else kwargs["input"]
             if self._drops_nothing(p, tensor):
                 return tensor
+        if func is nn.functional.linear and self._split_bias:
+            rows, weight, *rest = (*args, *kwargs.values())
+            if rest and rest[0] is not None:
+                rows = self._call(func, name, (rows, weight), {})
+                return self._call(torch.add, "add", (rows, rest[0]), {})
         if kwargs.get("out") is not None:
             self.refuse(name, "has out=", "Leave out= away")
         if name in ("__setitem__", "backward", "copy_", "set_"):
@@ -592,7 +597,7 @@ class Tracer(TorchFunctionMode):
         leaf = (
             type(module).__module__.startswith("torch.nn")
             and module is not self._model
-            and not isinstance(module, self._enter)
+            and not (self._split_bias and isinstance(module, nn.Linear))
             and not any(True for _ in module.children())
             and not getattr(module, "inplace", False)
             and not isinstance(module, (nn.ModuleList, nn.ModuleDict))

@@ -20,6 +20,15 @@ from dgl_lc.transform import push as push_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lambda_max")
 
+
+@pytest.fixture(autouse=True)
+def _double():
+    """APPNPConv makes edge weights of torch's default type."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 ANY = {"allow_zero_in_degree": True}
 
 

@@ -34,7 +34,7 @@ def test_comparisons_are_noticed():
     assert not n == 3  # noqa: SIM201
     assert max(n, 1) is n
     assert seen == [
-        (operator.lt, True), (operator.eq, False), (operator.gt, False),
+        (operator.lt, True), (operator.eq, False), (operator.lt, False),
     ]  # fmt: skip
 
 
