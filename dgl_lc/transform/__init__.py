@@ -1,6 +1,5 @@
 """The automatic LC transformation: any DGL model, or a clear error."""
 
-import copy as copying
 import warnings
 from typing import Any
 
@@ -13,7 +12,7 @@ from .emit import emit
 from .errors import LCError, refuse
 from .evaluate import Evaluator, check_guards
 from .inputs import name_inputs
-from .probes import make_probe, read_call, trace
+from .probes import Call, copy_model, make_probe, read_call, trace
 from .push import Pusher
 from .report import make_report
 from .version import LCVersion
@@ -94,26 +93,53 @@ def lc_transform(
     if bias not in ("outside", "exact"):
         refuse("", f"bias={bias!r}", "is not known", "Say outside or exact")
     call = read_call(model, args, kwargs)
-    exact_bias = bias == "exact"
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+    options = (fold, bias == "exact", ignore_edge_dropout, copy)
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.enable_grad(),
+        warnings.catch_warnings(),
+    ):
         # What DGL has to say it has said to the model itself.
         warnings.simplefilter("ignore")
-        probe = make_probe(call, 1)
-        first = trace(probe, False, exact_bias, ignore_edge_dropout)
-        other = trace(
-            make_probe(call, 2), False, exact_bias, ignore_edge_dropout
-        )
-        training = trace(
-            make_probe(call, 1), True, exact_bias, ignore_edge_dropout
-        )
+        try:
+            return _transform(call, 1, *options)
+        except LCError as error:
+            # A width of the model may have been a size of the probes.
+            try:
+                return _transform(call, 4, *options)
+            except LCError:
+                raise error from error.__cause__
+
+
+def _transform(
+    call: Call, seed: int, fold: bool, exact_bias: bool, keep_edges: bool,
+    copy: bool,
+) -> LCVersion:  # fmt: skip
+    """Transform once, with the probes that a seed makes."""
+    try:
+        probe = make_probe(call, seed)
+        first = trace(probe, False, exact_bias, keep_edges)
+        second = make_probe(call, seed + 1)
+        other = trace(second, False, exact_bias, keep_edges)
+        again = make_probe(call, seed)
+        training = trace(again, True, exact_bias, keep_edges)
         unified = unify(first, other, training)
         kinds = Kinds(probe.model, probe.num_nodes)
         pusher = Pusher(unified, kinds, fold, exact_bias)
         pushed = pusher.push()
-        check_guards(unified.guards, Evaluator(call))
+        with torch.no_grad():
+            check_guards(unified.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)
         report = make_report(pusher, inputs, call.num_nodes, exact_bias)
-        own = copying.deepcopy(model) if copy else model
-        module = emit(own, pusher, [entry.name for entry in inputs])
+        model = copy_model(call) if copy else call.model
+        module = emit(model, pusher, [entry.name for entry in inputs])
         report.checked = check(call, module, inputs, pusher, report)
-    return LCVersion(call, module, inputs, unified.guards, report)
+        return LCVersion(call, module, inputs, unified.guards, report)
+    except LCError:
+        raise
+    except Exception as error:
+        raise LCError(
+            "", type(error).__name__,
+            f"the model does something that was not foreseen ({error})",
+            "Please report it, with the model",
+        ) from error  # fmt: skip

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import dgl
@@ -17,6 +17,7 @@ from dgl import core
 from dgl.base import is_all
 from dgl.view import HeteroNodeView
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from .errors import LCError
 from .trace import Tracer, hidden
@@ -277,6 +278,15 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
             call, module, args, kwargs
         ),
     )
+    if not _getitem_is_seen():
+        getitem = torch.Tensor.__getitem__
+        yield (
+            torch.Tensor,
+            "__getitem__",
+            lambda tracer, tensor, index: tracer.getitem(
+                getitem, tensor, index
+            ),
+        )
     for name in _STATIC:
         yield dgl.DGLGraph, name, _static(name)
     node_ids = HeteroNodeView.__call__
@@ -300,6 +310,22 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         for module in list(sys.modules.values()):
             if getattr(module, "__dict__", {}).get(name) is original:
                 yield module, name, derive
+
+
+@cache
+def _getitem_is_seen() -> bool:
+    """Whether this torch tells a mode of every ``tensor[index]``."""
+    seen = []
+
+    class Look(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    tensor = torch.zeros(2, 2)
+    with Look():
+        tensor[0], tensor[:1]
+    return len(seen) == 2
 
 
 def _static(name: str) -> Callable:
@@ -351,15 +377,18 @@ def tracing(tracer: GraphTracer) -> Iterator[None]:
         _active.tracer = tracer
         try:
             for owner, name, traced in list(_patches()):
-                original = owner.__dict__.get(name)
+                original = getattr(owner, name, None)
                 if callable(original):
+                    undo.append((owner, name, owner.__dict__.get(name)))
                     setattr(owner, name, _when_tracing(original, traced))
-                    undo.append((owner, name, original))
             with tracer:
                 yield
         finally:
             for owner, name, original in reversed(undo):
-                setattr(owner, name, original)
+                if original is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
             _active.tracer = None
 
 

@@ -63,6 +63,8 @@ class Evaluator:
         if value.trouble:
             refuse_trouble(value)
         args, kwargs = replace((value.args, value.kwargs), self._argument)
+        if value.op in ("aggregate", "edges", "softmax"):
+            args = [arg if arg is None else arg.contiguous() for arg in args]
         target = value.target
         if value.op == "input":
             return self._input(target)

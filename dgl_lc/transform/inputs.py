@@ -190,7 +190,9 @@ def _apply_letter(
         for coefficient, word in letter.terms:
             total = total + coefficient * apply_word(word, rows, evaluate)
         return total
-    graph = evaluate.graph(letter.graph)
+    if rows.numel() == 0:
+        return rows
+    graph, rows = evaluate.graph(letter.graph), rows.contiguous()
     if letter.weight is None:
         return gspmm(graph._graph, "copy_lhs", "sum", rows, None)
     weight = edge_weight(letter, evaluate).to(rows)

@@ -30,7 +30,8 @@ class LinearModel(Evaluator):
         if not is_replaced(value, self._pusher):
             return super()._evaluate(value)
         found = replace((value.args, value.kwargs), self._argument)
-        return linear_instead(value, found, self._pusher)
+        result = linear_instead(value, found, self._pusher)
+        return _zeros(super()._evaluate(value)) if result is None else result
 
 
 class LinearVersion(fx.Interpreter):
@@ -45,7 +46,18 @@ class LinearVersion(fx.Interpreter):
         if value is None or not is_replaced(value, self._pusher):
             return super().run_node(n)
         found = self.fetch_args_kwargs_from_env(n)
-        return linear_instead(value, found, self._pusher)
+        result = linear_instead(value, found, self._pusher)
+        return _zeros(super().run_node(n)) if result is None else result
+
+
+def _zeros(result: Any) -> Any:
+    """Nothing at all: for what does not depend on rows of numbers."""
+    return replace(
+        result,
+        lambda leaf: (
+            torch.zeros_like(leaf) if isinstance(leaf, torch.Tensor) else leaf
+        ),
+    )
 
 
 def is_replaced(value: Value, pusher: Pusher) -> bool:
@@ -59,7 +71,10 @@ def is_replaced(value: Value, pusher: Pusher) -> bool:
 
 
 def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
-    """A linear function of rows, with results of the same shapes."""
+    """A linear function of rows, with results of the same shapes.
+
+    None if no argument has rows of floating-point numbers.
+    """
     rows = []
     pairs = zip(
         leaves((value.args, value.kwargs)), leaves(arguments), strict=True
@@ -69,6 +84,9 @@ def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
         if row and tensor.is_floating_point():
             rows.append(tensor.movedim(leaf.row_dim, 0).flatten(1))
     rows = [part.reshape(len(part), -1) for part in rows]
+    if not rows:
+        return None
+    together = torch.cat(rows, 1)
     num_nodes = pusher.pushed.kinds.num_nodes
     count = 0
 
@@ -77,9 +95,6 @@ def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
         count += 1
         if not isinstance(example, torch.Tensor):
             return example
-        if not rows:
-            return torch.zeros_like(example)
-        together = torch.cat(rows, 1)
         shape = list(example.shape)
         dim = shape.index(num_nodes)
         del shape[dim]
@@ -89,6 +104,7 @@ def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
         found = together @ weight.to(together) / width**0.5
         if not example.is_floating_point():
             found = torch.zeros_like(found, dtype=example.dtype)
-        return found.reshape(len(found), *shape).movedim(0, dim)
+        found = found.reshape(len(found), *shape).movedim(0, dim)
+        return found.contiguous()
 
     return replace(value.example, result)

@@ -134,6 +134,8 @@ class _Work:
         wanted = sorted({*hops, times})
         spec = self._spec(unit) if isinstance(unit, Filter) else None
         nodes = None if all_rows else self._nodes
+        if rows.numel() == 0:
+            return dict.fromkeys(wanted, rows if nodes is None else rows[nodes])
         if spec is not None:
             flat = rows.reshape(len(rows), -1)
             found = block_aggregate(

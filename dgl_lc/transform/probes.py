@@ -19,7 +19,7 @@ from .errors import LCError, refuse
 from .trace import Trace, leaves, replace
 
 _PRIMES = [
-    p for p in range(101, 4000) if all(p % d for d in range(2, int(p**0.5) + 1))
+    p for p in range(41, 8000) if all(p % d for d in range(2, int(p**0.5) + 1))
 ]  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def make_probe(call: Call, seed: int, kind: str = "random") -> Call:
     """
     generator = torch.Generator().manual_seed(seed)
     primes = _free_primes(call)
-    n = primes[3 * seed]
+    n = _num_nodes(call.num_nodes, seed, primes)
     num_edges: dict[int, int] = {}
     graphs: dict[str, dgl.DGLGraph] = {}
     for number, (name, graph) in enumerate(call.graphs.items()):
@@ -185,6 +185,20 @@ def make_probe(call: Call, seed: int, kind: str = "random") -> Call:
 
     args, kwargs = replace(call.args, swap), replace(call.kwargs, swap)
     return Call(model, args, kwargs, graphs, inputs)
+
+
+def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
+    """Fewer nodes than the user's graph, and more, as seeds go up.
+
+    A branch on a size that nobody saw is then seen if the graph is small.
+    """
+    place = 3 * seed
+    if seed % 3 == 1:
+        fewer = [p for p in primes if p < real]
+        return fewer[-1] if fewer and real < primes[place] else primes[place]
+    if primes[place] < real < 600:
+        place += sum(primes[place] <= p <= real for p in primes)
+    return primes[place]
 
 
 def _free_primes(call: Call) -> list[int]:
@@ -245,6 +259,12 @@ def _resample(
         varied = found * noise.to(found)
         found = torch.where(found == 0, found, varied)
     return found
+
+
+def copy_model(call: Call) -> nn.Module:
+    """The model with parameters of its own, and the graph it has."""
+    kept = [*call.graphs.values(), *call.inputs.values()]
+    return _copy(call.model, {id(item): item for item in kept})
 
 
 def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:

@@ -198,7 +198,8 @@ class Pusher:
             word = word + letters
         if value.op == "number":
             return "shared", value, ()
-        if value.static and not self._is_transparent(value):
+        turned = value.row_dim not in (0, None)
+        if value.static and not turned and not self._is_transparent(value):
             self._check_input(value, word)
             return "input", value, word
         if "E" in value.dims or value.op in ("edges", "softmax"):

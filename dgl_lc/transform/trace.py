@@ -446,6 +446,9 @@ class Tracer(TorchFunctionMode):
                 name, func = "detach", torch.Tensor.detach
         if name in _METADATA:
             return func(*args, **kwargs)
+        if name == "new_tensor" and not values_in(self.lift(args[1:])):
+            # A constant; the tensor only lends its type.
+            return func(*args, **kwargs)
         if name == "size":
             found = func(*args, **kwargs)
             if isinstance(found, int):
@@ -486,6 +489,11 @@ class Tracer(TorchFunctionMode):
         value = self.sizes.get(_shape(tensor)[0] if tensor.dim() else -1)
         of_edges = value is not None and value.target != "N"
         return p == 0 or (self._keep_edges and of_edges)
+
+    def getitem(self, original: Callable, tensor: Any, index: Any) -> Any:
+        """``tensor[index]``, which old versions of torch do not tell."""
+        with hidden():
+            return self._call(original, "__getitem__", (tensor, index), {})
 
     def _call(self, func, name, args, kwargs) -> Any:
         if func is nn.functional.dropout:
@@ -533,8 +541,16 @@ class Tracer(TorchFunctionMode):
             # A value of its own all the same: dropout in evaluation.
             result = result.view(result.shape)
         value = self.add("call", target, largs, lkwargs, result, random=random)
-        self.bind_result(result, value)
+        self.bind_result(result, self._without_gradient(value))
         return result
+
+    def _without_gradient(self, value: Value) -> Value:
+        """What is computed under no_grad has no gradient afterwards."""
+        tensor = isinstance(value.example, torch.Tensor)
+        if torch.is_grad_enabled() or not value.learned or not tensor:
+            return value
+        detach = torch.Tensor.detach
+        return self.add("call", detach, (value,), {}, value.example)
 
     def _normal(self, func, name, inplace, args, kwargs, lifted):
         """The call in one spelling: operators, no in-place, no lenders."""
@@ -632,7 +648,7 @@ class Tracer(TorchFunctionMode):
             "module", name, *lifted, example=result,
             learned=learned, random=random,
         )  # fmt: skip
-        self.bind_result(result, value)
+        self.bind_result(result, self._without_gradient(value))
         return result
 
 

@@ -842,7 +842,7 @@ def drop_edge():
         return self.a(self.drop(g), x)
 
     return refused(
-        "random", body, drop=dgl.DropEdge(0.5),
+        "", body, drop=dgl.DropEdge(0.5),
         a=dglnn.GraphConv(IN, OUT, allow_zero_in_degree=True),
     )  # fmt: skip
 
