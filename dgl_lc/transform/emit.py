@@ -158,8 +158,10 @@ class _Emitter:
         if len(parts) == 1:
             return parts[0]
         dim = value.row_dim
-        options = {"dim": dim} if dim else {}
-        return self._graph.call_function(stack_words, (parts,), options)
+        options: dict[str, Any] = {"dim": dim} if dim else {}
+        return self._graph.create_node(
+            "call_function", stack_words, (parts,), options, "rows"
+        )
 
     def _take(self, value: Value, words: list[Word]) -> fx.Node:
         """Some of the words at which an operation was called."""

@@ -59,7 +59,7 @@ class Input:
     formula : str
         For a person: ``S² x``.
     name : str
-        The argument of the LC version: ``S2_x``.
+        The argument of the LC version: ``s2_x``.
     columns : int
         How many numbers there are for each node.
     value, word : Value, Word
@@ -118,9 +118,10 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
     used: set[str] = set()
     for value, word in inputs:
         formula = names.formula(value, word)
+        # torch.fx writes variables in lower case.
         name = plain = "".join(
             c if c.isalnum() or c == "_" else "" for c in
-            formula.translate(_PLAIN)
+            formula.translate(_PLAIN).lower()
         )  # fmt: skip
         number = 2
         while name in used:

@@ -68,7 +68,11 @@ def precompute(
 class _Work:
     """The results so far, and how to make more."""
 
-    def __init__(self, evaluate, nodes, budget, dtype, device, progress):
+    def __init__(
+        self, evaluate: Evaluator, nodes: torch.Tensor | None,
+        budget: int | None, dtype: torch.dtype | None, device: Any,
+        progress: bool | None,
+    ):  # fmt: skip
         self._evaluate = evaluate
         self._nodes = nodes
         self._budget = budget
@@ -137,6 +141,7 @@ class _Work:
         if rows.numel() == 0:
             return dict.fromkeys(wanted, rows if nodes is None else rows[nodes])
         if spec is not None:
+            assert isinstance(unit, Filter)
             flat = rows.reshape(len(rows), -1)
             found = block_aggregate(
                 self._evaluate.graph(unit.aggregate.graph), flat, times,

@@ -215,10 +215,10 @@ class Pusher:
         """The next letter, and the value it is applied to."""
         folded = self._foldable(value)
         if folded is not None:
-            source, letter = folded
-            if letter not in self.pushed.folded and not source.static:
-                self.pushed.folded.append(letter)
-            return source, (letter,)
+            origin, polynomial = folded
+            if polynomial not in self.pushed.folded and not origin.static:
+                self.pushed.folded.append(polynomial)
+            return origin, (polynomial,)
         found = self._letter(value)
         if found is None:
             return None

@@ -498,14 +498,15 @@ class Tracer(TorchFunctionMode):
     def _call(self, func, name, args, kwargs) -> Any:
         if func is nn.functional.dropout:
             p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
-            tensor = args[0] if args else kwargs["input"]
-            if self._drops_nothing(p, tensor):
-                return tensor
+            dropped = args[0] if args else kwargs["input"]
+            if self._drops_nothing(p, dropped):
+                return dropped
         if func is nn.functional.linear and self._split_bias:
-            rows, weight, *rest = (*args, *kwargs.values())
-            if rest and rest[0] is not None:
-                rows = self._call(func, name, (rows, weight), {})
-                return self._call(torch.add, "add", (rows, rest[0]), {})
+            bias = kwargs.get("bias", args[2] if len(args) > 2 else None)
+            if bias is not None:
+                rest = {k: v for k, v in kwargs.items() if k != "bias"}
+                product = self._call(func, name, args[:2], rest)
+                return self._call(torch.add, "add", (product, bias), {})
         if kwargs.get("out") is not None:
             self.refuse(name, "has out=", "Leave out= away")
         if name in ("__setitem__", "backward", "copy_", "set_"):
@@ -516,7 +517,7 @@ class Tracer(TorchFunctionMode):
                 "Write it out of place (torch.where, torch.cat)",
             )
         lifted = self.lift(args), self.lift(kwargs)
-        tensor = args[0] if args else None
+        tensor: Any = args[0] if args else None
         version = getattr(tensor, "_version", None)
         state = torch.get_rng_state()
         result = func(*_plain(args), **_plain(kwargs))

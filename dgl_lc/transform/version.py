@@ -1,5 +1,6 @@
 """The LC version of a model, as the user gets it."""
 
+import re
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class LCVersion:
         What has to be precomputed; ``print(*lc.inputs)`` shows formulas.
     module : LCModule
         Takes rows of the inputs, and no graph. It has the model's
-        parameters, under their own names. ``print(lc.module.code)``.
+        parameters, under their own names. ``print(lc.code)``.
     report : Report
         What was swapped, and whether the result is exact.
     """
@@ -74,9 +75,16 @@ class LCVersion:
                 self.inputs, evaluate, nodes, memory, dtype, device, progress
             )
 
+    @property
+    def code(self) -> str:
+        """The module's code, without what torch.fx adds to free memory."""
+        lines = self.module.code.strip().splitlines()
+        lines = [re.sub(r";  .*= None$", "", line) for line in lines]
+        return "\n".join(lines).replace("dgl_lc_transform_words_", "")
+
     def rows(self, inputs: InputRows, ids: torch.Tensor) -> InputRows:
         """The rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``."""
-        return inputs.rows(ids)
+        return inputs.take(inputs.positions(ids), ids)
 
     def loader(
         self, inputs: InputRows, nids: torch.Tensor,
