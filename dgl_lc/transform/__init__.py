@@ -8,6 +8,7 @@ from torch import nn
 
 from .analyse import Kinds, unify
 from .check import check
+from .choke import LOCK
 from .emit import emit
 from .errors import LCError, refuse
 from .evaluate import Evaluator, check_guards
@@ -95,6 +96,7 @@ def lc_transform(
     call = read_call(model, args, kwargs)
     options = (fold, bias == "exact", ignore_edge_dropout, copy)
     with (
+        LOCK,
         torch.random.fork_rng(devices=[]),
         torch.enable_grad(),
         warnings.catch_warnings(),

@@ -128,9 +128,8 @@ def _unify_leaves(
             ids = {getattr(v, "id", None) for v in (leaf, its, trained)}
             if len(ids) == 1:
                 return leaf
-        elif isinstance(leaf, bool) and trained is not leaf:
-            if its is leaf and isinstance(trained, bool):
-                return TRAINING
+        elif leaf is False and its is False and trained is True:
+            return TRAINING
         elif type(leaf) is int and (leaf, its) in sizes:
             return sizes[leaf, its]
         elif _same_leaf(leaf, its) and _same_leaf(leaf, trained):

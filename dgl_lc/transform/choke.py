@@ -46,7 +46,8 @@ _NUM_NODES = (
 )  # fmt: skip
 _NUM_EDGES = ("num_edges", "number_of_edges")
 
-_lock = threading.RLock()
+#: One transformation at a time.
+LOCK = threading.RLock()
 _active = threading.local()
 
 
@@ -373,7 +374,7 @@ def _derive(name: str, original: Callable) -> Callable:
 def tracing(tracer: GraphTracer) -> Iterator[None]:
     """Record what happens in this block, in this thread."""
     undo = []
-    with _lock:
+    with LOCK:
         _active.tracer = tracer
         try:
             for owner, name, traced in list(_patches()):

@@ -215,11 +215,18 @@ class _Emitter:
         for name, tensor in self._constants.items():
             root.register_buffer(name, tensor, persistent=False)
         name = f"{type(self._model).__name__}LC"
-        return _build(root, self._graph, name, self._model.training)
+        made = _build(root, self._graph, name, self._model.training)
+        made.no_weight_decay = getattr(
+            self._model, "no_weight_decay", frozenset()
+        )
+        return made
 
 
 class LCModule(fx.GraphModule):
     """The LC version as a module: ``module(*rows)``, without a graph."""
+
+    #: Parameters that training should not decay: the model's.
+    no_weight_decay: frozenset[str] = frozenset()
 
     def __call__(self, *args: Any) -> Any:
         # Training calls a model with (graph, features).
@@ -235,6 +242,7 @@ class LCModule(fx.GraphModule):
         graph = copy.deepcopy(self.graph)
         name = type(self).__name__
         made = _build(root, graph, name, self.training)
+        made.no_weight_decay = self.no_weight_decay
         memo[id(self)] = made
         return made
 

@@ -61,6 +61,7 @@ def precompute(
                     branch = branch.further.setdefault(unit, _Tree())
                 branch.wanted.append(number)
         work.walk(tree, evaluate(source).detach())
+        evaluate.forget()
     parts = [work.results[number] for number in range(len(inputs))]
     return InputRows(parts, range(len(parts)), None, chosen)
 

@@ -84,7 +84,6 @@ class Pushed:
 
 #: Operations that only put rows together: their arguments are the inputs.
 _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
-_STATE = "attention or any other learned edge weight can't be precomputed"
 
 
 class Pusher:
@@ -205,7 +204,8 @@ class Pusher:
         if "E" in value.dims or value.op in ("edges", "softmax"):
             refuse(
                 value.where, value.name,
-                "is computed from learned or random values: " + _STATE,
+                "is computed from learned or random values: attention, or "
+                "any other learned edge weight, can't be precomputed",
                 "Use fixed edge weights, or a model without attention",
             )  # fmt: skip
         self._kinds.of(value)  # refuses what is not row-wise
@@ -299,7 +299,13 @@ class Pusher:
                 "edges are dropped at random, so the filter is not constant",
                 "Set the edge dropout to 0, or give ignore_edge_dropout=True",
             )
-        if learned and weight.data | weight.learned:
+        if learned and op == "copy_rhs":
+            return (
+                "the message is a learned value of the edge, other than a "
+                "fixed weight times the source's",
+                "Use copy_u, u_mul_e, or a product with static weights",
+            )
+        if learned and (weight.data or weight.learned):
             return (
                 "edge weights are learned (attention, gates), so the filter "
                 "is not constant",

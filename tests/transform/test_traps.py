@@ -189,3 +189,31 @@ def test_toy_graphs_of_few_nodes():
     model = model_of(lambda self, g, x: self.conv(g, F.relu(self.fc(x))))
     lc = lc_transform(model, g, x)
     assert lc.module(*lc.precompute(g, x)).shape == (3, OUT)
+
+
+def test_a_flag_that_is_not_the_training_flag():
+    def body(self, g, x):
+        h = F.dropout(self.fc(x), 0.5, training=not self.training)
+        return self.conv(g, h)
+
+    with pytest.raises(LCError):
+        take(body)
+
+
+def test_state_that_forward_changes_is_refused():
+    def body(self, g, x):
+        h = self.fc(x)
+        self.mean.mul_(0.9).add_(h.detach().mean(0))
+        return self.conv(g, h - self.mean)
+
+    model = model_of(body)
+    model.register_buffer("mean", torch.zeros(HID))
+    with pytest.raises(LCError, match="in place"):
+        lc_transform(model, random_graph(), features())
+
+
+def test_what_should_not_decay_is_known_to_the_module():
+    model = model_of(lambda self, g, x: self.conv(g, self.fc(x)))
+    model.no_weight_decay = frozenset({"fc.weight"})
+    lc = lc_transform(model, random_graph(), features())
+    assert lc.module.no_weight_decay == {"fc.weight"}
