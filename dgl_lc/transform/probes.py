@@ -288,9 +288,9 @@ def _randomise(model: nn.Module, generator: torch.Generator) -> None:
                 continue
             noise = torch.rand(parameter.shape, generator=generator)
             sign = torch.where(parameter < 0, -1.0, 1.0)
-            parameter.copy_(
-                0.9 * parameter + sign * 0.2 * (noise + 0.1).to(parameter)
-            )
+            # Of the parameters' own size: deep models must not overflow.
+            size = 0.3 * float(parameter.abs().mean()) or 0.1
+            parameter.add_(sign * size * (noise + 0.1).to(parameter))
 
 
 def trace(
