@@ -82,6 +82,11 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> Call:
             "Give what the model is called with: lc_transform(model, g, x)",
         )  # fmt: skip
     sizes = {call.num_nodes}
+    numbers = {
+        name
+        for name, item in held
+        if isinstance(item, torch.Tensor) and item.numel() == 1
+    }
     for name, graph in call.graphs.items():
         if graph.num_nodes() != call.num_nodes:
             refuse(
@@ -93,6 +98,9 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> Call:
         sizes.add(graph.num_edges())
     for name, item in given + held:
         if not isinstance(item, torch.Tensor) or item.dim() == 0:
+            continue
+        if name in numbers:
+            # A number that the model holds, not a row of one node.
             continue
         if item.shape[0] in sizes and not isinstance(item, nn.Parameter):
             call.inputs[name] = item

@@ -217,3 +217,12 @@ def test_what_should_not_decay_is_known_to_the_module():
     model.no_weight_decay = frozenset({"fc.weight"})
     lc = lc_transform(model, random_graph(), features())
     assert lc.module.no_weight_decay == {"fc.weight"}
+
+
+def test_a_number_the_model_holds_is_no_row_of_a_single_node():
+    g = dgl.graph(([0, 0], [0, 0]))
+    model = dglnn.GINConv(nn.Linear(IN, OUT, bias=False), init_eps=0.3)
+    x = make_features(1, IN, dtype=torch.float64)
+    lc = lc_transform(model.double(), g, x)
+    assert lc.report.exact
+    torch.testing.assert_close(lc.module(*lc.precompute(g, x)), model(g, x))
