@@ -6,7 +6,14 @@ import_dgl()
 
 from .hops import HopFeatures  # noqa: E402
 from .precompute import block_aggregate  # noqa: E402
+from .transform import LCError, lc_transform  # noqa: E402
 
 __version__ = "0.1.0"
 
-__all__ = ["HopFeatures", "block_aggregate", "__version__"]
+__all__ = [
+    "HopFeatures",
+    "LCError",
+    "block_aggregate",
+    "lc_transform",
+    "__version__",
+]

@@ -1,0 +1,168 @@
+"""Checking a result before it is given to the user.
+
+On a graph whose filters are permutations of the nodes, aggregation commutes
+with everything, so the LC version has to compute what the model does. On any
+graph the rows of a batch have to be the same rows of the whole, an exact LC
+version has to be equal to the model, and so has any other if both are made
+linear.
+"""
+
+import copy
+from typing import Any
+
+import torch
+
+from .analyse import LINEAR
+from .emit import LCModule
+from .errors import LCError, refuse
+from .evaluate import Evaluator
+from .inputs import Input, InputRows, apply_word
+from .linearise import LinearModel, LinearVersion
+from .precompute import precompute_plainly
+from .probes import Call, make_probe
+from .push import Pusher, Word
+from .report import Report
+from .trace import leaves, values_in
+
+_ADVICE = (
+    "This is a model that dgl_lc can't transform rightly: please report it"
+)
+
+
+def check(
+    call: Call, module: LCModule, inputs: list[Input],
+    pusher: Pusher, report: Report,
+) -> str:  # fmt: skip
+    """Compare the LC version with the model; says what was compared."""
+    done = ["batches"]
+    probe = make_probe(call, 3)
+    evaluate = Evaluator(probe)
+    rows = precompute_plainly(inputs, evaluate)
+    _check_batches(probe, module, rows)
+    if report.exact:
+        _check_equal(probe, module, rows, "a random graph")
+        return ", ".join([*done, "equal on a random graph"])
+    _check_linearised(probe, module, rows, pusher)
+    done.append("equal on a random graph if made linear")
+    pushed = pusher.pushed
+    crossed = {
+        word
+        for value, words in pushed.needs.items()
+        for word in words
+        if word and pushed.kinds.of(value) != LINEAR
+    }
+    for kind, name in (
+        ("permutation", "a permutation graph"),
+        ("loops", "a graph of self-loops"),
+    ):
+        try:
+            probe = make_probe(call, 3, kind)
+            evaluate = Evaluator(probe)
+            if all(_permutes(word, evaluate, probe) for word in crossed):
+                rows = precompute_plainly(inputs, evaluate)
+                _check_equal(probe, module, rows, name)
+                return ", ".join([*done, f"equal on {name}"])
+        except _NotApplicableError:
+            continue
+    return ", ".join(done)
+
+
+class _NotApplicableError(Exception):
+    """The model does not run on such a graph."""
+
+
+def _permutes(word: Word, evaluate: Evaluator, probe: Call) -> bool:
+    """Whether a word only gives the nodes another order."""
+    n = probe.num_nodes
+    matrix = apply_word(word, torch.eye(n), evaluate)
+    ones = torch.isclose(matrix, torch.ones(()), atol=1e-5)
+    zeros = torch.isclose(matrix, torch.zeros(()), atol=1e-5)
+    return bool(
+        (ones | zeros).all()
+        and (ones.sum(0) == 1).all()
+        and (ones.sum(1) == 1).all()
+    )
+
+
+def _with_parameters(module: LCModule, probe: Call) -> LCModule:
+    """A copy of the LC version with the parameters of a probe's model."""
+    made = copy.deepcopy(module)
+    its = probe.model.state_dict()
+    mine = made.state_dict()
+    same = {k: v for k, v in its.items() if v.shape == mine[k].shape}
+    made.load_state_dict(same, strict=False)
+    return made.eval()
+
+
+def _tensors(output: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves(output) if isinstance(leaf, torch.Tensor)]
+
+
+def _check_equal(
+    probe: Call, module: LCModule, rows: InputRows, name: str
+) -> None:
+    probe.model.eval()
+    with torch.no_grad():
+        found = _tensors(_with_parameters(module, probe)(*rows))
+        try:
+            expected = _tensors(probe.model(*probe.args, **probe.kwargs))
+        except Exception as error:
+            raise _NotApplicableError from error
+    _compare(found, expected, f"on {name}")
+
+
+def _check_linearised(
+    probe: Call, module: LCModule, rows: InputRows, pusher: Pusher
+) -> None:
+    model = LinearModel(probe, pusher)
+    version = LinearVersion(_with_parameters(module, probe), pusher)
+    with torch.no_grad():
+        outputs = values_in(pusher.pushed.trace.output)
+        expected = _tensors([model(value) for value in outputs])
+        found = _tensors(version.run(*rows))
+    _compare(found, expected, "on a random graph, both made linear")
+
+
+def _compare(
+    found: list[torch.Tensor], expected: list[torch.Tensor], where: str
+) -> None:
+    for mine, its in zip(found, expected, strict=True):
+        if not _close(mine, its):
+            refuse(
+                "", "the LC version",
+                f"does not compute what the model does {where}",
+                _ADVICE,
+            )  # fmt: skip
+
+
+def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
+    made = _with_parameters(module, probe)
+    with torch.no_grad():
+        whole = _tensors(made(*rows))
+        for ids in (torch.tensor([5, 2, 8, 2]), torch.tensor([4])):
+            try:
+                part = _tensors(made(*rows.rows(ids)))
+            except Exception as error:
+                raise LCError(
+                    "", "the LC version",
+                    f"does not work on a batch of {len(ids)} rows ({error})",
+                    "Look for numbers of nodes, and for squeeze() without a "
+                    "dimension",
+                ) from error  # fmt: skip
+            dims = [list(t.shape).index(probe.num_nodes) for t in whole]
+            expected = [
+                tensor.index_select(dim, ids)
+                for tensor, dim in zip(whole, dims, strict=True)
+            ]
+            _compare(part, expected, "on a batch of rows")
+
+
+def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
+    if a.shape != b.shape:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    scale = float(b.abs().max()) if b.numel() else 1.0
+    return torch.allclose(
+        a, b, rtol=1e-3, atol=1e-4 * max(scale, 1e-6), equal_nan=True
+    )

@@ -1,0 +1,128 @@
+"""Static values on a graph: degrees, norms, edge weights, features."""
+
+from typing import Any
+
+import dgl
+import torch
+from dgl.base import ALL
+
+from .analyse import TRAINING, callable_of
+from .choke import edge_softmax, gsddmm, gspmm
+from .errors import refuse
+from .probes import Call
+from .trace import Guard, Value, replace, values_in
+
+
+class Evaluator:
+    """Evaluates static values for one call of the model, each once."""
+
+    def __init__(self, call: Call):
+        self.call = call
+        self._values: dict[int, Any] = {}
+        self._graphs: dict[Any, dgl.DGLGraph] = {}
+        self._params = {
+            **dict(call.model.named_parameters(remove_duplicate=False)),
+            **dict(call.model.named_buffers(remove_duplicate=False)),
+        }
+
+    def graph(self, key: Any) -> dgl.DGLGraph:
+        """A graph of the call, or one derived from it."""
+        if isinstance(key, str):
+            return self.call.graphs[key]
+        if key not in self._graphs:
+            name, base, args, kwargs = key
+            function = getattr(dgl, name)
+            self._graphs[key] = function(
+                self.graph(base), *args, **dict(kwargs)
+            )
+        return self._graphs[key]
+
+    def __call__(self, value: Value) -> Any:
+        """A static value. Its arguments come first, without recursion."""
+        pending = [value]
+        while pending:
+            top = pending[-1]
+            lacking = [
+                v
+                for v in values_in((top.args, top.kwargs))
+                if v.id not in self._values
+            ]
+            if top.id in self._values or not lacking:
+                pending.pop()
+                if top.id not in self._values:
+                    self._values[top.id] = self._evaluate(top)
+            else:
+                pending.extend(lacking)
+        return self._values[value.id]
+
+    def forget(self) -> None:
+        """Keep no values any longer."""
+        self._values.clear()
+
+    def _evaluate(self, value: Value) -> Any:
+        if value.trouble:
+            refuse_trouble(value)
+        args, kwargs = replace((value.args, value.kwargs), self._argument)
+        if value.op in ("aggregate", "edges", "softmax"):
+            args = [arg if arg is None else arg.contiguous() for arg in args]
+        target = value.target
+        if value.op == "input":
+            return self._input(target)
+        if value.op == "number":
+            if target == "N":
+                return self.call.num_nodes
+            return self.graph(target[1]).num_edges()
+        if value.op == "const":
+            return value.example
+        if value.op == "param":
+            return self._params[target].detach()
+        if value.op == "graph":
+            return getattr(self.graph(target[0]), target[1])(*args, **kwargs)
+        if value.op == "aggregate":
+            index = self.graph(target[0])._graph
+            return gspmm(index, target[1], target[2], *args)
+        if value.op == "edges":
+            index = self.graph(target[0])._graph
+            return gsddmm(index, target[1], *args, *target[2:])
+        if value.op == "softmax":
+            index = self.graph(target[0])._graph
+            return edge_softmax(index, args[0], ALL, target[1])
+        return callable_of(value, self.call.model)(*args, **kwargs)
+
+    def _argument(self, leaf: Any) -> Any:
+        if leaf is TRAINING:
+            return False
+        return self._values[leaf.id] if isinstance(leaf, Value) else leaf
+
+    def _input(self, target: Any) -> torch.Tensor:
+        if isinstance(target, str):
+            return self.call.inputs[target]
+        kind, key, name = target
+        return getattr(self.graph(key), kind)[name]
+
+
+def refuse_trouble(value: Value) -> None:
+    refuse(
+        value.where, value.name, str(value.trouble),
+        "Pass what it needs as a fixed attribute of the model, or compute it "
+        "with torch from the graph's features and degrees",
+    )  # fmt: skip
+
+
+def check_guards(guards: list[Guard], evaluate: Evaluator) -> None:
+    """Refuse a graph on which the model would take another branch."""
+    for guard in guards:
+        value = guard.value
+        if value.learned or value.random:
+            continue
+        found = evaluate(value)
+        found = found.item() if isinstance(found, torch.Tensor) else found
+        if found != guard.result:
+            refuse(
+                value.where, value.name,
+                f"is {found} on this graph, but was {guard.result} when the "
+                f"model was looked at, which then took another branch or "
+                f"stopped with an error (nodes without edges, for instance)",
+                "Write forward without this branch, or change the graph "
+                "(dgl.add_self_loop) so that the branch is not taken",
+            )  # fmt: skip

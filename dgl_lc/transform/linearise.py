@@ -1,0 +1,110 @@
+"""A model and its LC version with everything non-linear made linear.
+
+Swapping changes a non-linear model, so the two can't be compared on any
+graph as they are. With each non-linear operation (and each bias) replaced by
+a random linear function of the same rows, in both, they have to be equal.
+"""
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import fx
+
+from .analyse import LINEAR
+from .emit import LCModule
+from .evaluate import Evaluator
+from .probes import Call
+from .push import Pusher
+from .trace import Value, leaves, replace
+
+
+class LinearModel(Evaluator):
+    """Evaluates the values of a model, the non-linear ones replaced."""
+
+    def __init__(self, call: Call, pusher: Pusher):
+        super().__init__(call)
+        self._pusher = pusher
+
+    def _evaluate(self, value: Value) -> Any:
+        if not is_replaced(value, self._pusher):
+            return super()._evaluate(value)
+        found = replace((value.args, value.kwargs), self._argument)
+        result = linear_instead(value, found, self._pusher)
+        return _zeros(super()._evaluate(value)) if result is None else result
+
+
+class LinearVersion(fx.Interpreter):
+    """Runs an LC version, the non-linear operations replaced."""
+
+    def __init__(self, module: LCModule, pusher: Pusher):
+        super().__init__(module)
+        self._pusher = pusher
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = n.meta.get("value")
+        if value is None or not is_replaced(value, self._pusher):
+            return super().run_node(n)
+        found = self.fetch_args_kwargs_from_env(n)
+        result = linear_instead(value, found, self._pusher)
+        return _zeros(super().run_node(n)) if result is None else result
+
+
+def _zeros(result: Any) -> Any:
+    """Nothing at all: for what does not depend on rows of numbers."""
+    return replace(
+        result,
+        lambda leaf: (
+            torch.zeros_like(leaf) if isinstance(leaf, torch.Tensor) else leaf
+        ),
+    )
+
+
+def is_replaced(value: Value, pusher: Pusher) -> bool:
+    """Whether an operation does not commute with aggregation."""
+    words = pusher.pushed.needs.get(value)
+    if words is None or pusher.scales_rows(value):
+        return False
+    if pusher.is_exact_bias(value, words):
+        return False
+    return pusher.pushed.kinds.of(value) != LINEAR
+
+
+def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
+    """A linear function of rows, with results of the same shapes.
+
+    None if no argument has rows of floating-point numbers.
+    """
+    rows = []
+    pairs = zip(
+        leaves((value.args, value.kwargs)), leaves(arguments), strict=True
+    )
+    for leaf, tensor in pairs:
+        row = isinstance(leaf, Value) and leaf.data and leaf.row_dim is not None
+        if row and tensor.is_floating_point():
+            rows.append(tensor.movedim(leaf.row_dim, 0).flatten(1))
+    rows = [part.reshape(len(part), -1) for part in rows]
+    if not rows:
+        return None
+    together = torch.cat(rows, 1)
+    num_nodes = pusher.pushed.kinds.num_nodes
+    count = 0
+
+    def result(example: Any) -> Any:
+        nonlocal count
+        count += 1
+        if not isinstance(example, torch.Tensor):
+            return example
+        shape = list(example.shape)
+        dim = shape.index(num_nodes)
+        del shape[dim]
+        generator = torch.Generator().manual_seed(1000 * value.id + count)
+        width = together.shape[1]
+        weight = torch.randn(width, prod(shape), generator=generator)
+        found = together @ weight.to(together) / width**0.5
+        if not example.is_floating_point():
+            found = torch.zeros_like(found, dtype=example.dtype)
+        found = found.reshape(len(found), *shape).movedim(0, dim)
+        return found.contiguous()
+
+    return replace(value.example, result)

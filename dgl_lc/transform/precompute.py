@@ -1,0 +1,233 @@
+"""Precomputing the inputs with the block engine.
+
+Inputs that begin with the same filters share them: the words on one feature
+tensor are a tree, walked depth first, and a run of one filter is one call of
+:func:`dgl_lc.block_aggregate`. What is between is freed once it was used.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from dgl import DGLError
+
+from ..precompute import block_aggregate
+from ..precompute.inputs import check_nodes
+from ..precompute.memory import format_bytes, parse_bytes
+from .evaluate import Evaluator
+from .inputs import (
+    Filter,
+    Input,
+    InputRows,
+    Unit,
+    apply_word,
+    diagonal_values,
+    edge_weight,
+    scale,
+    units_of,
+)
+from .push import Diagonal, Polynomial
+
+
+@dataclass
+class _Tree:
+    """Words that go on with the same filters; ``wanted``: inputs."""
+
+    wanted: list[int] = field(default_factory=list)
+    further: dict[Unit, "_Tree"] = field(default_factory=dict)
+
+
+def precompute(
+    inputs: list[Input],
+    evaluate: Evaluator,
+    nodes: Any = None,
+    memory: int | str | None = None,
+    dtype: torch.dtype | None = None,
+    device: Any = None,
+    progress: bool | None = None,
+) -> InputRows:
+    """All inputs, for all nodes or for some."""
+    graph = next(iter(evaluate.call.graphs.values()))
+    chosen = check_nodes(graph, nodes)
+    budget = None if memory is None else parse_bytes(memory)
+    work = _Work(evaluate, chosen, budget, dtype, device, progress)
+    sources = dict.fromkeys(entry.value for entry in inputs)
+    for source in sources:
+        tree = _Tree()
+        for number, entry in enumerate(inputs):
+            if entry.value is source:
+                branch = tree
+                for unit in reversed(units_of(entry.word)):
+                    branch = branch.further.setdefault(unit, _Tree())
+                branch.wanted.append(number)
+        work.walk(tree, evaluate(source).detach())
+        evaluate.forget()
+    parts = [work.results[number] for number in range(len(inputs))]
+    return InputRows(parts, range(len(parts)), None, chosen)
+
+
+class _Work:
+    """The results so far, and how to make more."""
+
+    def __init__(
+        self, evaluate: Evaluator, nodes: torch.Tensor | None,
+        budget: int | None, dtype: torch.dtype | None, device: Any,
+        progress: bool | None,
+    ):  # fmt: skip
+        self._evaluate = evaluate
+        self._nodes = nodes
+        self._budget = budget
+        self._dtype = dtype
+        self._options = {"device": device, "progress": progress}
+        self._specs: dict[Filter, dict[str, Any] | None] = {}
+        self._held = 0
+        self.results: dict[int, torch.Tensor] = {}
+
+    def walk(self, tree: _Tree, rows: torch.Tensor) -> None:
+        """Everything that begins with these rows."""
+        for number in tree.wanted:
+            self._keep(number, self._chosen(rows))
+        for unit, branch in tree.further.items():
+            # A run of the same filter is one call of the engine.
+            run = [branch]
+            while list(run[-1].further) == [unit]:
+                run.append(run[-1].further[unit])
+            hops = [k for k, b in enumerate(run, 1) if b.wanted]
+            end, last = run[-1], len(run)
+            found = self._apply(unit, rows, last, hops, bool(end.further))
+            for k in hops:
+                for number in run[k - 1].wanted:
+                    of_all = bool(end.further) or self._nodes is None
+                    part = self._chosen(found[k]) if of_all else found[k]
+                    self._keep(number, part)
+            if end.further:
+                size = found[last].nbytes
+                self._held += size
+                rest = _Tree([], end.further)
+                rows_there = found[last]
+                del found
+                self.walk(rest, rows_there)
+                self._held -= size
+
+    def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows if self._nodes is None else rows[self._nodes]
+
+    def _keep(self, number: int, rows: torch.Tensor) -> None:
+        if self._dtype is not None and rows.is_floating_point():
+            rows = rows.to(self._dtype)
+        self.results[number] = rows
+        self._held += rows.nbytes
+
+    def _memory(self) -> int | None:
+        """Bytes that are left of the budget."""
+        if self._budget is None:
+            return None
+        left = self._budget - self._held
+        if left <= 0:
+            raise DGLError(
+                f"memory={format_bytes(self._budget)} is not enough: the "
+                f"inputs made so far take {format_bytes(self._held)}. Give "
+                f"more memory=, fewer nodes=, or a smaller dtype=."
+            )
+        return left
+
+    def _apply(
+        self, unit: Unit, rows: torch.Tensor, times: int,
+        hops: list[int], all_rows: bool,
+    ) -> dict[int, torch.Tensor]:  # fmt: skip
+        """The filter, ``times`` times: the hops, and the last if needed."""
+        wanted = sorted({*hops, times})
+        spec = self._spec(unit) if isinstance(unit, Filter) else None
+        nodes = None if all_rows else self._nodes
+        if rows.numel() == 0:
+            return dict.fromkeys(wanted, rows if nodes is None else rows[nodes])
+        if spec is not None:
+            assert isinstance(unit, Filter)
+            flat = rows.reshape(len(rows), -1)
+            found = block_aggregate(
+                self._evaluate.graph(unit.aggregate.graph), flat, times,
+                self_loop=False, hops=wanted, nodes=nodes,
+                memory=self._memory(), **spec, **self._options,
+            )  # fmt: skip
+            shape = rows.shape[1:]
+            return {k: found[k].reshape(-1, *shape) for k in wanted}
+        result = {}
+        for k in range(1, times + 1):
+            rows = self._once(unit, rows)
+            if k in wanted:
+                result[k] = rows if nodes is None else rows[nodes]
+        return result
+
+    def _once(self, unit: Unit, rows: torch.Tensor) -> torch.Tensor:
+        """A filter that the engine has no norm for, step by step."""
+        if isinstance(unit, Diagonal):
+            return scale(unit, rows, self._evaluate)
+        if isinstance(unit, Polynomial):
+            return self._polynomial(unit, rows)
+        if unit.right is not None:
+            rows = scale(unit.right, rows, self._evaluate)
+        plain = Filter(None, unit.aggregate, None)
+        rows = self._apply(plain, rows, 1, [1], all_rows=True)[1]
+        if unit.left is not None:
+            rows = scale(unit.left, rows, self._evaluate)
+        return rows
+
+    def _polynomial(self, unit: Polynomial, rows: torch.Tensor) -> torch.Tensor:
+        """Its terms share what they begin with, as the inputs do."""
+        tree = _Tree()
+        for number, (_, word) in enumerate(unit.terms):
+            branch = tree
+            for letter in reversed(units_of(word)):
+                branch = branch.further.setdefault(letter, _Tree())
+            branch.wanted.append(number)
+        inner = _Work(self._evaluate, None, self._memory(), None, None, False)
+        inner._specs = self._specs
+        inner.walk(tree, rows)
+        total = torch.zeros_like(rows)
+        for number, (coefficient, _) in enumerate(unit.terms):
+            total.add_(inner.results.pop(number), alpha=coefficient)
+        return total
+
+    def _spec(self, unit: Filter) -> dict[str, Any] | None:
+        """The engine's name of a filter's norms, on this graph."""
+        if unit not in self._specs:
+            self._specs[unit] = self._find_spec(unit)
+        return self._specs[unit]
+
+    def _find_spec(self, unit: Filter) -> dict[str, Any] | None:
+        evaluate, letter = self._evaluate, unit.aggregate
+        graph = evaluate.graph(letter.graph)
+        weight = None
+        if letter.weight is not None:
+            weight = edge_weight(letter, evaluate)
+        for norm, left, right in (
+            ("none", None, None), ("both", -0.5, -0.5),
+            ("right", -1.0, None), ("left", None, -1.0),
+        ):  # fmt: skip
+            found = self._is_norm(unit.left, graph.in_degrees(), left)
+            if found and self._is_norm(unit.right, graph.out_degrees(), right):
+                return {"norm": norm, "edge_weight": weight}
+        return None
+
+    def _is_norm(
+        self,
+        diagonal: Diagonal | None,
+        degrees: torch.Tensor,
+        power: float | None,
+    ) -> bool:
+        if diagonal is None or power is None:
+            return diagonal is None and power is None
+        values = diagonal_values(diagonal, self._evaluate)
+        # A node without edges has no row, or is in no sum: any factor does.
+        used = degrees > 0
+        expected = degrees[used].to(values) ** power
+        return torch.allclose(values[used], expected, rtol=1e-6, atol=0)
+
+
+def precompute_plainly(inputs: list[Input], evaluate: Evaluator) -> InputRows:
+    """All inputs, letter by letter as DGL does: for probes."""
+    parts = []
+    for entry in inputs:
+        rows = evaluate(entry.value).detach()
+        parts.append(apply_word(entry.word, rows, evaluate))
+    return InputRows(parts, range(len(parts)), None)

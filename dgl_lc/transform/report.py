@@ -1,0 +1,138 @@
+"""What the transformation did, and what it will cost."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from ..precompute.memory import format_bytes
+from .analyse import AFFINE, DROPOUT, LINEAR
+from .inputs import Input, Names
+from .push import Pusher, degree
+
+
+@dataclass(frozen=True)
+class Commuted:
+    """An operation that aggregations were swapped with.
+
+    Attributes
+    ----------
+    submodule, operation : str
+        Where it is, and what.
+    kind : str
+        "linear", "bias", "non-linear", "dropout" or "batch norm".
+    words : int
+        At how many words it is needed.
+    hops : int
+        The most aggregations that were swapped with it.
+    """
+
+    submodule: str
+    operation: str
+    kind: str
+    words: int
+    hops: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether swapping changed nothing (dropout: in evaluation)."""
+        return self.kind in (LINEAR, DROPOUT)
+
+    def __str__(self) -> str:
+        where = f" in {self.submodule}" if self.submodule else ""
+        return f"{self.kind}: {self.operation}{where}"
+
+
+@dataclass
+class Report:
+    """What the transformation did, before anything is computed.
+
+    Attributes
+    ----------
+    inputs : list of Input
+        What has to be precomputed.
+    filters : list of str
+        What the names of filters in the formulas stand for.
+    commuted : list of Commuted
+        The operations that aggregations were swapped with.
+    folded : int
+        How many sums of filters were made one filter.
+    exact : bool
+        Whether the LC version computes the same as the original on every
+        graph (in evaluation).
+    columns : int
+        Numbers for each node, over all inputs.
+    bytes : int
+        Of all inputs, for all nodes of the graph.
+    checked : str
+        What the result was compared with before it was returned.
+    """
+
+    inputs: list[Input]
+    filters: list[str]
+    commuted: list[Commuted]
+    folded: int
+    columns: int
+    bytes: int
+    num_nodes: int
+    checked: str = ""
+
+    @property
+    def exact(self) -> bool:
+        return not self.inexact
+
+    @property
+    def inexact(self) -> list[Commuted]:
+        """What makes the LC version another function than the original."""
+        return [entry for entry in self.commuted if not entry.is_exact]
+
+    def __str__(self) -> str:
+        formulas = ", ".join(map(str, self.inputs))
+        lines = [
+            f"inputs: {formulas}",
+            *(f"  {line}" for line in self.filters),
+            f"cost: {len(self.inputs)} inputs, {self.columns} columns, "
+            f"{format_bytes(self.bytes)} for {self.num_nodes:,} nodes",
+        ]
+        if self.folded:
+            lines.append(f"folded: {self.folded} sums of filters")
+        kinds = Counter(entry.kind for entry in self.commuted)
+        if kinds:
+            counted = (f"{count} {kind}" for kind, count in kinds.items())
+            lines.append("commuted: " + ", ".join(counted))
+        if self.exact:
+            lines.append("exact: computes the same as the original")
+        else:
+            lines.append("not exact; aggregation was swapped with:")
+            lines.extend(f"  {entry}" for entry in self.inexact)
+        if self.checked:
+            lines.append(f"checked: {self.checked}")
+        return "\n".join(lines)
+
+
+def make_report(
+    pusher: Pusher, inputs: list[Input], num_nodes: int, exact_bias: bool
+) -> Report:
+    pushed = pusher.pushed
+    commuted = []
+    for value in pushed.trace.values:
+        words = pushed.needs.get(value, [])
+        # A diagonal alone is a filter too: a norm of nodes.
+        if not any(words):
+            continue
+        kind = pushed.kinds.of(value)
+        if exact_bias and kind == AFFINE and pusher.is_bias(value):
+            kind = LINEAR
+        commuted.append(
+            Commuted(
+                value.where, value.name, kind, len(words),
+                max(map(degree, words)),
+            )
+        )  # fmt: skip
+    names = Names(pushed.inputs)
+    columns = sum(entry.columns for entry in inputs)
+    size = sum(
+        entry.columns * entry.value.example.element_size() for entry in inputs
+    )
+    return Report(
+        inputs, list(names.describe()), commuted, len(pushed.folded),
+        columns, size * num_nodes, num_nodes,
+    )  # fmt: skip

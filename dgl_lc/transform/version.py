@@ -1,0 +1,99 @@
+"""The LC version of a model, as the user gets it."""
+
+import re
+from typing import Any
+
+import torch
+
+from ..training.loader import HopLoader
+from .emit import LCModule
+from .errors import LCError
+from .evaluate import Evaluator, check_guards
+from .inputs import Input, InputRows
+from .precompute import precompute
+from .probes import Call, read_call
+from .report import Report
+from .trace import Guard
+
+
+class LCVersion:
+    """The LC version of a model: what to precompute, and the module.
+
+    Attributes
+    ----------
+    inputs : list of Input
+        What has to be precomputed; ``print(*lc.inputs)`` shows formulas.
+    module : LCModule
+        Takes rows of the inputs, and no graph. It has the model's
+        parameters, under their own names. ``print(lc.code)``.
+    report : Report
+        What was swapped, and whether the result is exact.
+    """
+
+    def __init__(
+        self, call: Call, module: LCModule, inputs: list[Input],
+        guards: list[Guard], report: Report,
+    ):  # fmt: skip
+        self.module, self.inputs, self.report = module, inputs, report
+        self._model, self._guards = call.model, guards
+        self._names = set(call.graphs) | set(call.inputs)
+
+    def precompute(
+        self, *args: Any, nodes: Any = None, memory: int | str | None = None,
+        dtype: torch.dtype | None = None, device: Any = None,
+        progress: bool | None = None, **kwargs: Any,
+    ) -> InputRows:  # fmt: skip
+        """Compute the inputs with the block engine.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            What the model is called with: the graph, its features.
+        nodes : Tensor, optional
+            Give only these rows, in this order.
+        memory : int or str, optional
+            Bytes that may be allocated, as for
+            :func:`dgl_lc.block_aggregate`.
+        dtype : torch.dtype, optional
+            How the inputs are stored.
+        device : optional
+            Where to compute: "cpu".
+        progress : bool, optional
+            Show progress bars.
+        """
+        call = read_call(self._model, args, kwargs)
+        lacking = self._names - set(call.graphs) - set(call.inputs)
+        if lacking:
+            raise LCError(
+                "", "precompute", f"lacks {', '.join(sorted(lacking))}",
+                "Give what the model is called with, as to lc_transform",
+            )  # fmt: skip
+        evaluate = Evaluator(call)
+        with torch.no_grad():
+            check_guards(self._guards, evaluate)
+            return precompute(
+                self.inputs, evaluate, nodes, memory, dtype, device, progress
+            )
+
+    @property
+    def code(self) -> str:
+        """The module's code, without what torch.fx adds to free memory."""
+        lines = self.module.code.strip().splitlines()
+        lines = [re.sub(r";  .*= None$", "", line) for line in lines]
+        return "\n".join(lines).replace("dgl_lc_transform_words_", "")
+
+    def rows(self, inputs: InputRows, ids: torch.Tensor) -> InputRows:
+        """The rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``."""
+        return inputs.take(inputs.positions(ids), ids)
+
+    def loader(
+        self, inputs: InputRows, nids: torch.Tensor,
+        labels: torch.Tensor | None = None, **options: Any,
+    ) -> HopLoader:  # fmt: skip
+        """Mini-batches, as :class:`dgl_lc.training.HopLoader` gives them."""
+        return HopLoader(inputs, nids, labels, **options)
+
+    def __repr__(self) -> str:
+        name = type(self._model).__name__
+        formulas = ", ".join(map(str, self.inputs))
+        return f"LCVersion({name}: {formulas})"
