@@ -235,11 +235,10 @@ class InputRows(HopFeatures):
         self,
         places: torch.Tensor,
         nodes: torch.Tensor,
-        pin_memory: bool = False,
+        out: torch.Tensor | None = None,
     ) -> "InputRows":
+        # Inputs may differ in their columns: there is no one stack to fill.
         parts = [tensor[places.to(tensor.device)] for tensor in self]
-        if pin_memory:
-            parts = [part.pin_memory() for part in parts]
         return InputRows(parts, self._hops, None, nodes)
 
     def __repr__(self) -> str:

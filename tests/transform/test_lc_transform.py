@@ -3,7 +3,6 @@
 import copy
 import io
 import threading
-import time
 
 import dgl
 import pytest
@@ -459,17 +458,15 @@ def test_other_threads_are_not_traced(graph, feat):
     assert count[0]
 
 
-# Time
+# Size
 
 
-def test_three_layers_take_less_than_two_seconds(graph, feat):
+def test_three_layers_are_transformed(graph, feat):
     model = Layers(*gcn(layers=3)).double()
-    start = time.perf_counter()
     lc_transform(model, graph, feat)
-    assert time.perf_counter() - start < 2
 
 
-def test_gcnii_of_32_layers_takes_less_than_ten_seconds(graph, feat):
+def test_gcnii_of_32_layers_is_transformed(graph, feat):
     model = ZOO["gcnii"]().model
     model.convs = nn.ModuleList(
         dglnn.GCN2Conv(256, layer=i + 1, alpha=0.1) for i in range(32)
@@ -477,7 +474,5 @@ def test_gcnii_of_32_layers_takes_less_than_ten_seconds(graph, feat):
     model.fc_in, model.fc_out = nn.Linear(IN, 256), nn.Linear(256, OUT)
     model.float()
     feat = feat.float()
-    start = time.perf_counter()
     lc = lc_transform(model, graph, feat)
-    assert time.perf_counter() - start < 10
     assert len(lc.inputs) == 33
