@@ -62,14 +62,6 @@ def agree(original, lc_model, graph, feat):
     return lc
 
 
-#: What the hop axis asks torch for, and torch 2.2 does not have.
-needs_hop_axis = pytest.mark.skipif(
-    not hasattr(torch.compiler, "is_compiling"),
-    reason="hop features need torch.compiler.is_compiling",
-)
-
-
-@needs_hop_axis
 def test_gcn_is_lcgcn(graph, feat):
     original = originals.GCN(IN, HID, OUT, num_layers=3)
     lc = agree(original, lcnn.LCGCN(IN, HID, OUT, 3), graph, feat)
@@ -370,7 +362,6 @@ def test_the_model_is_left_as_it_was(graph, feat):
 # Training
 
 
-@needs_hop_axis
 def test_fit_trains_it_like_an_lc_module():
     data = block_model(600, seed=1)
     g = dgl.add_self_loop(dgl.remove_self_loop(data.graph))
