@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 from conftest import SHARED
-from test_lc_transform import needs_hop_axis
 
 import dgl_lc.nn as lcnn
 from dgl_lc import lc_transform
@@ -40,7 +39,6 @@ def scores(data, original, module, seeds):
 
 
 @pytest.mark.slow
-@needs_hop_axis
 @pytest.mark.parametrize("name", ["cora", "pubmed"])
 @pytest.mark.parametrize("kind", ["GCN", "JKNet"])
 def test_accuracy_is_that_of_the_lc_module(name, kind):
