@@ -319,9 +319,6 @@ class HopFeatures:
 
         ``out`` is where the stack of all hops goes.
         """
-        # The engine, which has the kernel, imports this file.
-        from .precompute.rows import can_gather, gather_rows
-
         places = places.to(self.device)
         tensors = list(self)
         if self.requires_grad:
@@ -333,12 +330,9 @@ class HopFeatures:
                 (len(self._hops) * count, *self.shape[1:]),
                 dtype=self.dtype, device=self.device,
             )  # fmt: skip
-        if all(can_gather(tensor) for tensor in tensors):
-            gather_rows(tensors, places, out)
-        else:
-            for k, tensor in enumerate(tensors):
-                part = out[k * count : (k + 1) * count]
-                torch.index_select(tensor, 0, places, out=part)
+        parts = out.view(len(tensors), count, *self.shape[1:])
+        for tensor, part in zip(tensors, parts, strict=True):
+            torch.index_select(tensor, 0, places, out=part)
         return self.from_stack(out, self._hops, self.filter, nodes)
 
     def positions(self, ids: torch.Tensor) -> torch.Tensor:

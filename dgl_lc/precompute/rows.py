@@ -1,12 +1,8 @@
 """Tensors of rows: allocating, copying, and passing them to kernels."""
 
-import functools
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
-from .kernels.gather import accumulator, sum_rows, tiles
 from .kernels.pages import PAGE, touch
 from .memory import CACHE_LINE, empty_rows
 from .threads import num_threads, ranges, run_parallel
@@ -15,8 +11,6 @@ from .threads import num_threads, ranges, run_parallel
 COPY_ROWS = 4096
 #: Tensors smaller than this stay in the cache for the next hop.
 _STREAM_BYTES = 1 << 25
-#: What is smaller is gathered by one thread.
-_PARALLEL_BYTES = 1 << 23
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -64,46 +58,3 @@ def copy_rows(
     for first in range(0, len(target), COPY_ROWS):
         part = slice(first, first + COPY_ROWS)
         target[part] = source[part] if rows is None else source[rows[part]]
-
-
-def gather_rows(
-    sources: Sequence[torch.Tensor], rows: torch.Tensor, out: torch.Tensor
-) -> None:
-    """Write ``source[rows]`` of each source to ``out``, one after the other.
-
-    Rows that lie anywhere are waited for; the gather-sum, here of one entry
-    a row, asks for them ahead.
-    """
-    count = len(rows)
-    entries = rows.to(torch.int32).numpy()
-    kind = str(out.dtype).removeprefix("torch.")
-    offsets, ones = _one_entry_rows(count, kind)
-
-    def gather(_, number):
-        x = bits(sources[number])
-        part = bits(out[number * count : (number + 1) * count])
-        for column, width in tiles(x.shape[1], kind):
-            kernel = sum_rows(width, kind, kind, False)
-            kernel(offsets, entries, ones, ones, x, column, part, 0)
-
-    # Starting threads takes as long as copying a megabyte.
-    large = out.numel() * out.element_size() >= _PARALLEL_BYTES
-    run_parallel(gather, len(sources), None if large else 1)
-
-
-@functools.lru_cache(4)
-def _one_entry_rows(count: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets and weights of rows that have one entry each."""
-    return np.arange(count + 1), np.ones(count, accumulator(kind))
-
-
-def can_gather(tensor: torch.Tensor) -> bool:
-    """Whether :func:`gather_rows` takes the tensor."""
-    return (
-        tensor.device.type == "cpu"
-        and tensor.dim() == 2
-        and tensor.shape[1] > 0
-        and tensor.stride(1) == 1
-        and len(tensor) < 2**31
-        and tensor.dtype in (torch.float32, torch.float64, *_HALVES)
-    )

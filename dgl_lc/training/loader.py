@@ -107,7 +107,9 @@ class HopLoader:
         self._epoch += 1
         # index_select: four times as fast as an index.
         nids = self.nids.index_select(0, order)
-        places = self._places.index_select(0, order)
+        places = nids
+        if self._places is not self.nids:
+            places = self._places.index_select(0, order)
         labels = self._labels
         if labels is not None:
             labels = labels.index_select(0, order)
