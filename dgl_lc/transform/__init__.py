@@ -1,6 +1,8 @@
 """The automatic LC transformation: any DGL model, or a clear error."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -100,6 +102,7 @@ def lc_transform(
         torch.random.fork_rng(devices=[]),
         torch.enable_grad(),
         warnings.catch_warnings(),
+        _one_thread(),
     ):
         # What DGL has to say it has said to the model itself.
         warnings.simplefilter("ignore")
@@ -111,6 +114,17 @@ def lc_transform(
                 return _transform(call, 4, *options)
             except LCError:
                 raise error from error.__cause__
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Probes are tiny: threads would wait for each other at every step."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _transform(

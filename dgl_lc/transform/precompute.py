@@ -5,6 +5,8 @@ tensor are a tree, walked depth first, and a run of one filter is one call of
 :func:`dgl_lc.block_aggregate`. What is between is freed once it was used.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +62,10 @@ def precompute(
                 for unit in reversed(units_of(entry.word)):
                     branch = branch.further.setdefault(unit, _Tree())
                 branch.wanted.append(number)
-        work.walk(tree, evaluate(source).detach())
+        rows = evaluate(source).detach()
+        made = 0 if source.op == "input" else rows.nbytes
+        with work.holding(made):
+            work.walk(tree, rows)
         evaluate.forget()
     parts = [work.results[number] for number in range(len(inputs))]
     return InputRows(parts, range(len(parts)), None, chosen)
@@ -101,13 +106,21 @@ class _Work:
                     part = self._chosen(found[k]) if of_all else found[k]
                     self._keep(number, part)
             if end.further:
-                size = found[last].nbytes
-                self._held += size
                 rest = _Tree([], end.further)
                 rows_there = found[last]
                 del found
-                self.walk(rest, rows_there)
-                self._held -= size
+                with self.holding(rows_there.nbytes):
+                    self.walk(rest, rows_there)
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Count bytes that are held for a while."""
+        self._held += size
+        self._memory()
+        try:
+            yield
+        finally:
+            self._held -= size
 
     def _chosen(self, rows: torch.Tensor) -> torch.Tensor:
         return rows if self._nodes is None else rows[self._nodes]
@@ -126,7 +139,8 @@ class _Work:
         if left <= 0:
             raise DGLError(
                 f"memory={format_bytes(self._budget)} is not enough: the "
-                f"inputs made so far take {format_bytes(self._held)}. Give "
+                f"inputs, and what they are made of, take "
+                f"{format_bytes(self._held)} so far. Give "
                 f"more memory=, fewer nodes=, or a smaller dtype=."
             )
         return left
@@ -161,16 +175,22 @@ class _Work:
     def _once(self, unit: Unit, rows: torch.Tensor) -> torch.Tensor:
         """A filter that the engine has no norm for, step by step."""
         if isinstance(unit, Diagonal):
-            return scale(unit, rows, self._evaluate)
+            return self._scaled(unit, rows)
         if isinstance(unit, Polynomial):
             return self._polynomial(unit, rows)
+        made = 0
         if unit.right is not None:
-            rows = scale(unit.right, rows, self._evaluate)
+            rows, made = self._scaled(unit.right, rows), rows.nbytes
         plain = Filter(None, unit.aggregate, None)
-        rows = self._apply(plain, rows, 1, [1], all_rows=True)[1]
+        with self.holding(made):
+            rows = self._apply(plain, rows, 1, [1], all_rows=True)[1]
         if unit.left is not None:
-            rows = scale(unit.left, rows, self._evaluate)
+            rows = self._scaled(unit.left, rows)
         return rows
+
+    def _scaled(self, diagonal: Diagonal, rows: torch.Tensor) -> torch.Tensor:
+        with self.holding(rows.nbytes):
+            return scale(diagonal, rows, self._evaluate)
 
     def _polynomial(self, unit: Polynomial, rows: torch.Tensor) -> torch.Tensor:
         """Its terms share what they begin with, as the inputs do."""

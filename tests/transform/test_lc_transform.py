@@ -289,6 +289,31 @@ def test_memory_is_a_promise(graph, feat):
     lc.precompute(graph, feat, memory="64MiB")
 
 
+def test_memory_counts_what_is_made_on_the_way(graph, feat):
+    class Scaled(nn.Module):
+        """Rows scaled by hand, so that the engine has no norm for it."""
+
+        def forward(self, g, x):
+            scale = (1.0 + g.in_degrees()).pow(-0.3).unsqueeze(1)
+            h = dgl.ops.copy_u_sum(g, x * scale) * scale
+            return dgl.ops.copy_u_sum(g, h.relu() * scale)
+
+    lc = lc_transform(Scaled(), graph, feat)
+    wide = feat.repeat(1, 4096)
+    with pytest.raises(dgl.DGLError, match="what they are made of"):
+        lc.precompute(graph, wide, memory=wide.nbytes // 2)
+
+
+def test_threads_are_as_many_as_before(graph, feat):
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        lc_transform(Layers(*gcn()).double(), graph, feat)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_storage_type(graph, feat):
     lc = lc_transform(Layers(*gcn()).double(), graph, feat)
     (rows,) = lc.precompute(graph, feat, dtype=torch.float16)
