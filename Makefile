@@ -24,6 +24,7 @@ lint: $(VENV)/.installed
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/precompute.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/transform.py
 
 build: $(VENV)/.installed
 	$(BIN)/python -m build
