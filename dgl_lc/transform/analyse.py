@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .errors import LCError, refuse
-from .trace import Guard, Trace, Value, leaves, replace, values_in
+from .values import Guard, Trace, Value, leaves, replace, values_in
 
 
 class _Training:

@@ -17,12 +17,13 @@ from .emit import LCModule
 from .errors import LCError, refuse
 from .evaluate import Evaluator
 from .inputs import Input, InputRows, apply_word
+from .letters import Word
 from .linearise import LinearModel, LinearVersion
 from .precompute import precompute_plainly
 from .probes import Call, make_probe
-from .push import Pusher, Word
+from .push import Pusher
 from .report import Report
-from .trace import leaves, values_in
+from .values import leaves, values_in
 
 _ADVICE = (
     "This is a model that dgl_lc can't transform rightly: please report it"

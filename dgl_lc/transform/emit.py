@@ -16,8 +16,9 @@ from torch import fx, nn
 
 from .analyse import TRAINING
 from .errors import refuse
-from .push import Pushed, Pusher, Word
-from .trace import Value, replace, values_in
+from .letters import Word
+from .push import Pushed, Pusher
+from .values import Value, replace, values_in
 from .words import stack_words, take_words
 
 

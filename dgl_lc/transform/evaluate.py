@@ -10,7 +10,7 @@ from .analyse import TRAINING, callable_of
 from .choke import edge_softmax, gsddmm, gspmm
 from .errors import refuse
 from .probes import Call
-from .trace import Guard, Value, replace, values_in
+from .values import Guard, Value, replace, values_in
 
 
 class Evaluator:

@@ -10,8 +10,8 @@ import torch
 from ..hops import HopFeatures
 from .choke import gspmm
 from .evaluate import Evaluator
-from .push import Aggregate, Diagonal, Letter, Polynomial, Word
-from .trace import Value
+from .letters import Aggregate, Diagonal, Letter, Polynomial, Word
+from .values import Value
 
 
 @dataclass(frozen=True)

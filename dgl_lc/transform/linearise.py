@@ -16,7 +16,7 @@ from .emit import LCModule
 from .evaluate import Evaluator
 from .probes import Call
 from .push import Pusher
-from .trace import Value, leaves, replace
+from .values import Value, leaves, replace
 
 
 class LinearModel(Evaluator):

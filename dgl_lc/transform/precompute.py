@@ -28,7 +28,7 @@ from .inputs import (
     scale,
     units_of,
 )
-from .push import Diagonal, Polynomial
+from .letters import Diagonal, Polynomial
 
 
 @dataclass

@@ -16,7 +16,7 @@ from torch import nn
 
 from .choke import GraphTracer, run
 from .errors import LCError, refuse
-from .trace import Trace, leaves, replace
+from .values import Trace, leaves, replace
 
 _PRIMES = [
     p for p in range(41, 8000) if all(p % d for d in range(2, int(p**0.5) + 1))

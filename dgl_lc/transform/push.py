@@ -16,48 +16,11 @@ import torch
 from .analyse import LINEAR, Kinds
 from .errors import refuse
 from .evaluate import refuse_trouble
-from .trace import Trace, Value, leaves, values_in
+from .letters import Aggregate, Diagonal, Letter, Polynomial, Word, degree
+from .values import Trace, Value, leaves, values_in
 
-
-@dataclass(frozen=True)
-class Aggregate:
-    """Sum over incoming edges, with weights or without."""
-
-    graph: Any
-    weight: Value | None = None
-    inverse: bool = False  # divide by the weights
-
-
-@dataclass(frozen=True)
-class Diagonal:
-    """A factor for each node: a degree norm, for instance."""
-
-    factor: Value
-    inverse: bool = False
-
-
-@dataclass(frozen=True)
-class Polynomial:
-    """A sum of words with constant coefficients, as one filter."""
-
-    terms: tuple[tuple[float, tuple], ...]
-
-
-Letter = Aggregate | Diagonal | Polynomial
-Word = tuple[Letter, ...]
 #: What a value is a sum of: source -> word -> coefficient.
 Form = dict[Value, dict[Word, float]]
-
-
-def degree(word: Word) -> int:
-    """How often a word aggregates."""
-    total = 0
-    for letter in word:
-        if isinstance(letter, Polynomial):
-            total += max(degree(term) for _, term in letter.terms)
-        elif isinstance(letter, Aggregate):
-            total += 1
-    return total
 
 
 @dataclass

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from ..precompute.memory import format_bytes
 from .analyse import AFFINE, DROPOUT, LINEAR
 from .inputs import Input, Names
-from .push import Pusher, degree
+from .letters import degree
+from .push import Pusher
 
 
 @dataclass(frozen=True)

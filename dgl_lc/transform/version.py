@@ -13,7 +13,7 @@ from .inputs import Input, InputRows
 from .precompute import precompute
 from .probes import Call, read_call
 from .report import Report
-from .trace import Guard
+from .values import Guard
 
 
 class LCVersion:

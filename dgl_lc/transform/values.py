@@ -1,0 +1,145 @@
+"""What a model computes, as values that name each other."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(eq=False)
+class Value:
+    """Something that the model computes.
+
+    Attributes
+    ----------
+    op : str
+        "input" (an argument or graph-sized tensor), "number" (a size of the
+        graph), "param" (a parameter or buffer), "const", "call" (a torch
+        function), "module" (a module of torch.nn), "aggregate", "edges" (a
+        value for each edge, from its ends), "softmax" (over incoming edges)
+        or "graph" (what a method of the graph gives).
+    target : object
+        What exactly: the function, the name, the graph …
+    args, kwargs
+        Its arguments; other values appear as themselves.
+    where : str
+        The name of the submodule.
+    example : object
+        What it was on the probe.
+    learned, random, data : bool
+        Whether it depends on a parameter, on a random generator, and on the
+        graph or the features.
+    draws : bool
+        Whether it draws random numbers itself.
+    trouble : str or None
+        Why it can't be used: it differs from probe to probe.
+    dims : tuple
+        The sizes of the tensor: integers, "N" for one row a node, "E" for one
+        an edge, None for a size of another kind.
+    """
+
+    id: int
+    op: str
+    target: Any
+    args: tuple
+    kwargs: dict
+    where: str
+    example: Any
+    learned: bool = False
+    random: bool = False
+    data: bool = False
+    draws: bool = False
+    trouble: str | None = None
+    dims: tuple = ()
+
+    @property
+    def static(self) -> bool:
+        """Whether it depends on the graph and the features alone."""
+        return self.data and not self.learned and not self.random
+
+    @property
+    def row_dim(self) -> int | None:
+        """The dimension with one row for each node, if there is just one."""
+        clear = self.dims.count("N") == 1 and not {"E", None} & set(self.dims)
+        return self.dims.index("N") if clear else None
+
+    @property
+    def name(self) -> str:
+        """The operation, for a person."""
+        if self.op == "call":
+            return name_of(self.target)
+        if self.op == "aggregate":
+            return "message passing"
+        if self.op == "edges":
+            return "a value for each edge"
+        if self.op == "softmax":
+            return "edge softmax"
+        if self.op in ("module", "param"):
+            return str(self.target)
+        return self.op
+
+    def __repr__(self) -> str:
+        return f"%{self.id}"
+
+
+@dataclass
+class Guard:
+    """A branch: what a value, or a comparison, was on the probe."""
+
+    value: Value
+    result: Any
+    #: Whether it became a plain Python number, used nobody knows where.
+    escaped: bool = False
+
+
+@dataclass
+class Trace:
+    """All values, in order, and the model's output among them."""
+
+    values: list[Value] = field(default_factory=list)
+    guards: list[Guard] = field(default_factory=list)
+    output: Any = None
+
+
+def name_of(function: Any) -> str:
+    if isinstance(function, property) or hasattr(function, "__self__"):
+        owner = getattr(function, "__self__", None)
+        if getattr(function, "__name__", "") == "__get__":
+            return getattr(owner, "__name__", "?")
+    return getattr(function, "__name__", str(function))
+
+
+def leaves(item: Any) -> list:
+    """The leaves of nested lists, tuples, dicts and slices."""
+    found: list = []
+    stack = [item]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, (list, tuple)):
+            stack.extend(reversed(part))
+        elif isinstance(part, dict):
+            stack.extend(reversed(list(part.values())))
+        elif isinstance(part, slice):
+            stack.extend((part.step, part.stop, part.start))
+        else:
+            found.append(part)
+    return found
+
+
+def replace(item: Any, change: Callable[[Any], Any]) -> Any:
+    """The same nested lists, tuples, dicts and slices, other leaves."""
+    if isinstance(item, tuple) and hasattr(item, "_fields"):
+        return type(item)(*(replace(part, change) for part in item))
+    if isinstance(item, tuple):
+        return tuple(replace(part, change) for part in item)
+    if isinstance(item, list):
+        return [replace(part, change) for part in item]
+    if isinstance(item, dict):
+        return {key: replace(part, change) for key, part in item.items()}
+    if isinstance(item, slice):
+        ends = (item.start, item.stop, item.step)
+        return slice(*(replace(part, change) for part in ends))
+    return change(item)
+
+
+def values_in(item: Any) -> list[Value]:
+    return [leaf for leaf in leaves(item) if isinstance(leaf, Value)]
