@@ -10,12 +10,13 @@ import torch
 from dgl import DGLError
 
 from ..hops import HopFeatures
-from .engine import run
+from .engine import run, run_to_disk
 from .inputs import check_device
 from .memory import format_bytes, parse_bytes
 from .plan import Plan, Work, make_plan, plan_for
 from .published import Coefficients
 from .request import Request, survey
+from .store import open_store
 
 
 def block_aggregate(
@@ -81,9 +82,11 @@ def block_aggregate(
         How hop features are stored: float32, float64, float16 or bfloat16.
         Sums are made in float32 (float64 for float64). Default: as feat.
     out : path, optional
-        To keep the result on disk: not in this version.
+        A folder: the result is kept there, and read from there when rows
+        are asked for (:func:`dgl_lc.precompute.open_store`). If the folder
+        has the result of the same call already, nothing is computed.
     resume : bool
-        For a result on disk: go on where an interrupted run was.
+        With ``out``: go on where an interrupted run was. Default: True.
     progress : bool, optional
         Show a progress bar. Default: in a terminal, if it takes a while.
 
@@ -105,17 +108,21 @@ def block_aggregate(
             [1., 1.],
             [1., 1.]])
     """
-    check_device(device, host_memory, out)
+    check_device(device, host_memory)
     budget = None if memory is None else parse_bytes(memory)
     request = Request.of(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )
-    found = survey(request, budget)
-    if plan is None:
-        plan = _make_plan(found.work, budget)
-    else:
-        plan = _adopt_plan(plan, found.work, budget)
-    return run(request, found, plan, progress)
+    if out is None:
+        found = survey(request, budget)
+        plan = _choose_plan(plan, found.work, budget)
+        return run(request, found, plan, progress)
+    with request.store(out, resume) as store:
+        if store.finished:
+            return open_store(out)
+        found = survey(request, budget, stored=True)
+        plan = _choose_plan(plan, found.work, budget)
+        return run_to_disk(request, found, plan, store, progress)
 
 
 def plan(
@@ -161,6 +168,12 @@ def _make_plan(
     return make_plan(
         work, budget, coefficients=coefficients, available=available
     )
+
+
+def _choose_plan(plan: Plan | None, work: Work, budget: int | None) -> Plan:
+    if plan is None:
+        return _make_plan(work, budget)
+    return _adopt_plan(plan, work, budget)
 
 
 def _adopt_plan(plan: Plan, work: Work, budget: int | None) -> Plan:

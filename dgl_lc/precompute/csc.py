@@ -82,6 +82,22 @@ class InEdges:
             run_parallel(count, len(parts))
 
     @property
+    def key(self) -> str:
+        """A name for the graph, whatever the order of its edges."""
+        total = 0
+        for _, _, source, target in self.slices():
+            parts = ranges(len(source), num_threads())
+            sums = [0] * len(parts)
+
+            def add(_, part, source=source, target=target, sums=sums):
+                own = slice(*parts[part])  # noqa: B023
+                sums[part] = int(kernels.hash_edges(source[own], target[own]))
+
+            run_parallel(add, len(parts))
+            total += sum(sums)
+        return f"{self.num_nodes}-{self.num_edges}-{total % 2**64:016x}"
+
+    @property
     def indices(self) -> np.ndarray | None:
         """The sources of all edges by destination, where they are at hand."""
         return self._indices

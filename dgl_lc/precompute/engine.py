@@ -11,9 +11,10 @@ from .kernels.chunks import FIRST, SLOT
 from .kernels.edges import number_rows
 from .kernels.gather import accumulator, sum_rows, tiles
 from .memory import CACHE_LINE
-from .plan import Plan
+from .plan import Plan, Work
 from .request import Request, Survey
 from .rows import bits, copy_rows, empty, streams
+from .store import StoredHops, StoreWriter, open_store
 from .threads import run_parallel
 
 _NO_PLACES = np.empty(0, np.int32)
@@ -31,13 +32,7 @@ def run(
             result[hop] = request.feat
         else:
             result[hop] = empty(work.kept_rows, work.num_feats, request.dtype)
-    row_bytes = work.num_feats * work.itemsize
-    with tqdm(
-        total=row_bytes * (sum(work.hop_entries)),
-        desc="hop features", unit="B", unit_scale=True,
-        disable=None if progress is None else not progress,
-        delay=2 if progress is None else 0,
-    ) as bar:  # fmt: skip
+    with _progress(work, progress) as bar:
         for first, last in plan.column_blocks():
             columns = {
                 hop: tensor[:, first:last] for hop, tensor in result.items()
@@ -48,9 +43,41 @@ def run(
     )
 
 
+def run_to_disk(
+    request: Request,
+    survey: Survey,
+    plan: Plan,
+    store: StoreWriter,
+    progress: bool | None,
+) -> StoredHops:
+    """As :func:`run`, into a store, from its last whole column block on."""
+    work = plan.work
+    engine = Engine(request, survey, plan) if work.K else None
+    with _progress(work, progress) as bar:
+        bar.update(_work_bytes(work) * store.done // work.num_feats)
+        for first, last in plan.column_blocks(store.done):
+            with store.columns(last):
+                _stored_block(request, engine, first, last, store, bar)
+    store.finish()
+    return open_store(store.folder)
+
+
+def _work_bytes(work: Work) -> int:
+    return work.num_feats * work.itemsize * sum(work.hop_entries)
+
+
+def _progress(work: Work, progress: bool | None) -> tqdm:
+    return tqdm(
+        total=_work_bytes(work),
+        desc="hop features", unit="B", unit_scale=True,
+        disable=None if progress is None else not progress,
+        delay=2 if progress is None else 0,
+    )  # fmt: skip
+
+
 def _column_block(request, engine, first, last, result, bar) -> None:
     """All hops of columns first to last, into the result's columns."""
-    features, width = request.feat[:, first:last], last - first
+    features, width = request.columns(first, last), last - first
     all_rows = request.nodes is None
     if request.shares_features:
         values = features
@@ -58,11 +85,7 @@ def _column_block(request, engine, first, last, result, bar) -> None:
         values = result[0]
         copy_rows(features, None, values)
     elif request.last > 0:
-        values = engine.buffer(0, width)
-        rows = engine.rows[0]
-        copy_rows(
-            features, torch.from_numpy(rows) if len(rows) else None, values
-        )
+        values = engine.read(features)
     if not all_rows and 0 in result:
         copy_rows(features, request.nodes, result[0])
     for hop in range(1, request.last + 1):
@@ -71,6 +94,28 @@ def _column_block(request, engine, first, last, result, bar) -> None:
         engine.apply(hop, values, target, bar)
         if hop in result and not direct:
             copy_rows(target, engine.places(hop, request.nodes), result[hop])
+        values = target
+
+
+def _stored_block(request, engine, first, last, store, bar) -> None:
+    """All hops of columns first to last, into a store."""
+    features, width = request.columns(first, last), last - first
+    nodes = request.nodes
+    if engine is None:
+        store.keep(0, first, features.to(request.dtype), nodes)
+        return
+    values, places = features, nodes
+    if not request.shares_features:
+        values = engine.read(features)
+        places = None if nodes is None else engine.places(0, nodes)
+    if 0 in request.kept:
+        store.keep(0, first, values, places)
+    for hop in range(1, request.last + 1):
+        target = engine.buffer(hop, width)
+        engine.apply(hop, values, target, bar)
+        if hop in request.kept:
+            at = None if nodes is None else engine.places(hop, nodes)
+            store.keep(hop, first, target, at)
         values = target
 
 
@@ -116,6 +161,14 @@ class Engine:
         """Where a hop goes that is not written to the result."""
         rows = len(self.rows[hop]) or self._num_nodes
         return self._buffers[hop % 2][:rows, :width]
+
+    def read(self, features: torch.Tensor) -> torch.Tensor:
+        """The rows of the features that are needed, in the first buffer."""
+        values, rows = self.buffer(0, features.shape[1]), self.rows[0]
+        copy_rows(
+            features, torch.from_numpy(rows) if len(rows) else None, values
+        )
+        return values
 
     def places(self, hop: int, nodes: torch.Tensor) -> torch.Tensor:
         """In which rows of a hop's buffer the nodes are."""

@@ -201,8 +201,8 @@ def check_dtype(dtype: torch.dtype | None, feat: torch.Tensor) -> torch.dtype:
     return dtype
 
 
-def check_device(device, host_memory, out) -> None:
-    """Only the CPU computes so far, into memory."""
+def check_device(device, host_memory) -> None:
+    """Only the CPU computes so far."""
     if device is not None and torch.device(device).type != "cpu":
         raise DGLError(
             f"device={str(device)!r} is not supported by this version: it "
@@ -212,12 +212,6 @@ def check_device(device, host_memory, out) -> None:
         raise DGLError(
             "host_memory is for GPU runs, which this version does not have: "
             "give memory."
-        )
-    if out is not None:
-        raise DGLError(
-            f"out={str(out)!r} is not supported by this version: the result "
-            f"is kept in memory. Leave out= out; fewer nodes=, fewer hops= or "
-            f"a smaller dtype= make it smaller."
         )
 
 

@@ -62,6 +62,8 @@ class Work:
         Bytes of a node id in the graph.
     threads : int
         Threads that compute.
+    stored : bool
+        Whether the result goes to disk.
     """
 
     num_nodes: int
@@ -82,6 +84,7 @@ class Work:
     owned: bool = True
     index_size: int = 8
     threads: int = 1
+    stored: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -97,7 +100,9 @@ class Work:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of the hop features that are given back."""
+        """Bytes of the hop features that are given back, in memory."""
+        if self.stored:
+            return 0
         shared = self.all_rows and self.shares_features and self.kept_hops[0:1]
         hops = len(self.kept_hops) - (shared == (0,))
         return hops * self.kept_rows * self.num_feats * self.itemsize
@@ -110,7 +115,7 @@ class Work:
         """
         rows = [0, 0]
         for hop in range(self.K + 1):
-            if self.all_rows and hop in self.kept_hops:
+            if self.all_rows and hop in self.kept_hops and not self.stored:
                 continue
             if hop == 0:
                 needed = 0 if self.shares_features else self.input_rows
@@ -175,12 +180,12 @@ class Plan:
         """All bytes in use at the peak."""
         return sum(self.items.values())
 
-    def column_blocks(self) -> list[tuple[int, int]]:
-        """First and last (exclusive) column of each block."""
+    def column_blocks(self, begin: int = 0) -> list[tuple[int, int]]:
+        """First and last (exclusive) column of each block, from begin on."""
         total, width = self.work.num_feats, self.column_width
         return [
             (first, min(first + width, total))
-            for first in range(0, total, width)
+            for first in range(begin, total, width)
         ]
 
     def __str__(self) -> str:
@@ -385,6 +390,11 @@ def _cpu_cost(work: Work, blocks: int, width: int):
         + slots * width * acc,
         "copying": COPY_ROWS * width * (work.input_size + 16) + 2**16,
     }
+    if work.stored:
+        # Sums of rows, before and after a column block; places of the rows.
+        items["store"] = 32 * work.kept_rows + (
+            work.threads * COPY_ROWS * width * 2 * work.itemsize
+        )
     if stays:
         # Sorted once, before the result and the buffers are allocated.
         later = items["result"] + items["column buffers"]

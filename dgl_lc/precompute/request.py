@@ -12,6 +12,7 @@ from .csc import InEdges, in_edges
 from .frontier import frontier
 from .kernels.gather import accumulator
 from .plan import Work
+from .store import StoreWriter, fingerprint
 from .threads import num_threads
 
 _ALL_ROWS = np.empty(0, np.int32)
@@ -55,6 +56,10 @@ class Request:
         shares = by_rows and feat.dtype == dtype and not on_disk
         return cls(g, feat, spec, weight, nodes, kept, dtype, shares)
 
+    def columns(self, first: int, last: int) -> torch.Tensor:
+        """Some columns of the features."""
+        return self.feat[:, first:last]
+
     @property
     def kind(self) -> str:
         """The name of the type in which hop features are stored."""
@@ -64,6 +69,22 @@ class Request:
     def last(self) -> int:
         """The last hop that has to be computed."""
         return self.kept[-1]
+
+    def store(self, path, resume: bool) -> StoreWriter:
+        """Where the hop features go, with a key of what they are made of."""
+        nodes = self.nodes
+        key = {
+            "graph": in_edges(self.graph).key,
+            "features": _key_of(self.feat),
+            "weights": None if self.weight is None else _key_of(self.weight),
+            "nodes": None if nodes is None else _key_of(nodes),
+        }
+        rows = self.graph.num_nodes() if nodes is None else len(nodes)
+        return StoreWriter(
+            path, key, rows=rows, hops=self.kept,
+            columns=self.feat.shape[1], kind=self.kind, spec=self.spec,
+            nodes=nodes, resume=resume,
+        )  # fmt: skip
 
     @property
     def accumulator(self) -> torch.dtype:
@@ -91,7 +112,9 @@ class Survey:
     work: Work
 
 
-def survey(request: Request, budget: int | None) -> Survey:
+def survey(
+    request: Request, budget: int | None, stored: bool = False
+) -> Survey:
     """Read the graph and find the frontier."""
     graph, last = request.graph, request.last
     n, m = graph.num_nodes(), graph.num_edges() if last else 0
@@ -128,8 +151,15 @@ def survey(request: Request, budget: int | None) -> Survey:
         owned=edges is not None and edges.owned,
         index_size=4 if graph.idtype == torch.int32 else 8,
         threads=num_threads(),
+        stored=stored,
     )
     return Survey(edges, rows, work)
+
+
+def _key_of(tensor: torch.Tensor) -> str:
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.view(torch.int16)
+    return fingerprint(tensor.numpy())
 
 
 def _num_entries(indptr: np.ndarray, rows: np.ndarray) -> int:

@@ -110,6 +110,18 @@ def mark_slice(source, target, wanted, marks):
 
 
 @jit
+def hash_edges(source, target):
+    """A sum over edges, of a number that mixes both ends."""
+    total = np.uint64(0)
+    for e in range(len(source)):
+        z = (np.uint64(source[e]) << np.uint64(32)) | np.uint64(target[e])
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        total += z ^ (z >> np.uint64(31))
+    return total
+
+
+@jit
 def number_rows(rows, place):
     """``place[rows[i]] = i``"""
     for i in range(len(rows)):
