@@ -82,7 +82,6 @@ def call(g=None, feat=None, K=2, **options):
         ({"dtype": torch.int8}, "dtype=torch.int8 is not one of"),
         ({"device": "cuda"}, "device='cuda' is not supported"),
         ({"host_memory": "1GiB"}, "host_memory is for GPU runs"),
-        ({"out": "folder"}, "out='folder' is not supported"),
         ({"memory": "lots"}, "memory='lots' is not a number of bytes"),
         ({"memory": 0}, "memory=0 should be positive"),
         ({"memory": 1.5}, "memory should be an integer"),
