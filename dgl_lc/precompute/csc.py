@@ -14,6 +14,7 @@ import dgl
 import numpy as np
 import torch
 
+from .disk_graph import DiskGraph
 from .kernels import edges as kernels
 from .threads import num_threads, ranges, run_parallel
 
@@ -243,15 +244,35 @@ class InEdges:
             yield begin, ids[part], *ends
 
 
+class DiskInEdges(InEdges):
+    """The edges of a graph on disk, which are sorted already."""
+
+    def __init__(self, graph: DiskGraph):
+        self.num_nodes = graph.num_nodes()
+        self.num_edges = graph.num_edges()
+        self.owned = False
+        self.indptr, self._indices = graph.indptr, graph.indices
+        self.out_edges, self.loops = graph.out_edges, graph.loops
+        self._edge_ids = _NO_IDS
+        self._key = graph.key
+
+    @property
+    def key(self) -> str:
+        """The key that was computed when the graph was written."""
+        return self._key
+
+
 _cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def in_edges(graph: dgl.DGLGraph) -> InEdges:
+def in_edges(graph: dgl.DGLGraph | DiskGraph) -> InEdges:
     """The graph's edges by destination, made once for each graph.
 
     A graph that was changed in place has a new index, and its edges are
     read anew.
     """
+    if isinstance(graph, DiskGraph):
+        return DiskInEdges(graph)
     found = _cache.get(graph)
     if found is None or found._index is not graph._graph:
         found = _cache[graph] = InEdges(graph)

@@ -203,7 +203,7 @@ def build(
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DGLError(f"{path} cannot be made a folder: {error}.") from None
-    with _locked(path):
+    with locked(path):
         found = _found(path, head["format"])
         if found is None or not resume:
             for name in (MANIFEST, STATE):
@@ -241,7 +241,7 @@ def _tidy(path: Path, files: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """The folder for one writer; a killed one leaves no lock behind."""
     if fcntl is None:
         yield

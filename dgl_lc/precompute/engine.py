@@ -10,7 +10,7 @@ from .kernels import chunks as chunk_kernels
 from .kernels.chunks import FIRST, SLOT
 from .kernels.edges import number_rows
 from .kernels.gather import accumulator, sum_rows, tiles
-from .memory import CACHE_LINE
+from .memory import row_stride
 from .plan import Plan, Work
 from .request import Request, Survey
 from .rows import bits, copy_rows, empty, streams
@@ -151,8 +151,7 @@ class Engine:
             )
             for _ in range(work.threads)
         ]
-        line = CACHE_LINE // work.itemsize
-        stride = -(-plan.column_width // line) * line
+        stride = row_stride(plan.column_width, work.itemsize)
         self._buffers = [
             empty(rows, stride, request.dtype) for rows in work.buffered_rows()
         ]

@@ -9,6 +9,7 @@ import torch
 from dgl import DGLError
 
 from ..hops import FilterSpec, check_ids
+from .disk_graph import DiskGraph
 
 #: The types in which hop features can be stored.
 KINDS = {
@@ -20,10 +21,17 @@ KINDS = {
 _NAMES = ", ".join(str(dtype) for dtype in KINDS)
 
 
-def check_graph(graph: dgl.DGLGraph) -> None:
+def check_graph(graph: dgl.DGLGraph | DiskGraph) -> None:
     """One node type, one edge type, at least one node, on the CPU."""
+    if isinstance(graph, DiskGraph):
+        if graph.num_nodes() == 0:
+            raise DGLError("g has no nodes.")
+        return
     if not isinstance(graph, dgl.DGLGraph):
-        raise DGLError(f"g should be a DGLGraph, got {type(graph).__name__}.")
+        raise DGLError(
+            f"g should be a DGLGraph or a DiskGraph, got "
+            f"{type(graph).__name__}."
+        )
     if graph.is_block:
         raise DGLError(
             "g is a block (message flow graph): hop features are computed on "

@@ -58,6 +58,21 @@ def format_bytes(size: float) -> str:
     return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
 
 
+def row_stride(width: int, itemsize: int) -> int:
+    """Values from a row to the next, so that few rows lie on two lines.
+
+    Whole cache lines, or a half or a quarter of one.
+
+    >>> row_stride(128, 4), row_stride(17, 4), row_stride(8, 4)
+    (128, 32, 8)
+    """
+    line = CACHE_LINE // itemsize
+    for part in (line // 4, line // 2):
+        if width <= part:
+            return part
+    return -(-width // line) * line
+
+
 def empty_rows(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
     """An uninitialised row-major array that begins on a cache line.
 

@@ -13,7 +13,7 @@ from dgl import DGLError
 from .csc import SLICE
 from .kernels.chunks import CAPACITY
 from .kernels.gather import max_width
-from .memory import CACHE_LINE, format_bytes
+from .memory import CACHE_LINE, format_bytes, row_stride
 from .published import (
     Coefficients,
     PublishedPlan,
@@ -130,9 +130,10 @@ class Work:
         All columns (of what the kernel takes), or rows of two cache lines
         or of one. Four lines are no faster than eight: the processor's own
         prefetching takes them for the begin of a longer row and reads on.
+        Less than a line wastes the rest of it, but may be all that fits.
         """
         widest = min(self.num_feats, max_width(self.kind))
-        narrow = [128 // self.itemsize, 64 // self.itemsize]
+        narrow = [size // self.itemsize for size in (128, 64, 32, 16)]
         return [widest] + [width for width in narrow if width < widest]
 
 
@@ -348,8 +349,7 @@ def _too_small(work: Work, budget: int, cost) -> str:
 
 
 def _column_buffers(work: Work, width: int) -> int:
-    line = CACHE_LINE // work.itemsize
-    stride = -(-width // line) * line
+    stride = row_stride(width, work.itemsize)
     rows = work.buffered_rows()
     return sum(r * stride * work.itemsize + CACHE_LINE for r in rows)
 
@@ -434,8 +434,7 @@ def _device_cost(work: Work, blocks: int, width: int):
     stays = blocks == 1
     block_edges = -(-m // blocks)
     columns = -(-work.num_feats // width)
-    line = CACHE_LINE // work.itemsize
-    stride = -(-width // line) * line
+    stride = row_stride(width, work.itemsize)
     items = {
         "column buffers": 2 * n * stride * work.itemsize,
         "edges by destination": m * entry + 8 * (n + 1)

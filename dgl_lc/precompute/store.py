@@ -10,7 +10,6 @@ was killed goes on after the last whole one.
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -22,16 +21,12 @@ import torch
 from dgl import DGLError
 
 from ..hops import FilterSpec, HopFeatures
+from .disk_folder import locked, read_json, write_json
 from .inputs import KINDS
 from .kernels.sums import add_sums, factors
 from .memory import format_bytes
 from .rows import COPY_ROWS
 from .threads import ranges, run_parallel
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: nothing keeps two writers apart there
-    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 1
 _TORCH = {name: dtype for dtype, name in KINDS.items()}
@@ -164,7 +159,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
                 f"with out={str(folder)!r}, and it goes on where it was."
             )
         raise DGLError(f"{folder} is not a hop store: it has no manifest.json.")
-    manifest = _read_json(folder / "manifest.json")
+    manifest = read_json(folder / "manifest.json")
     if manifest.get("format") != FORMAT:
         raise DGLError(
             f"{folder} has format {manifest.get('format')!r}; this version "
@@ -212,46 +207,21 @@ class StoreWriter:
         self.done = 0
         self.finished = False
         self._sums = np.zeros(0, np.uint64)
-        self._locked: int | None = None
+        self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> "StoreWriter":
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DGLError(f"out={str(self.folder)!r}: {error}.") from None
-        self._lock()
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(locked(self.folder))
             self._begin()
-        except BaseException:
-            self._unlock()
-            raise
+            self._lock = stack.pop_all()
         return self
 
     def __exit__(self, *_) -> None:
-        self._unlock()
-
-    def _lock(self) -> None:
-        try:
-            self._locked = os.open(
-                self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o644
-            )
-            if fcntl is not None:
-                fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._unlock()
-            raise DGLError(
-                f"{self.folder} is being written by another process: wait for "
-                f"it, or give another out=."
-            ) from None
-        except OSError as error:
-            raise DGLError(
-                f"out={str(self.folder)!r} cannot be written to: {error}."
-            ) from None
-
-    def _unlock(self) -> None:
-        if self._locked is not None:
-            os.close(self._locked)
-            self._locked = None
+        self._lock.close()
 
     def _begin(self) -> None:
         manifest, state = (
@@ -262,7 +232,7 @@ class StoreWriter:
             self.finished = True
             return
         if state.is_file():
-            before = _read_json(state)
+            before = read_json(state)
             self._compare(before["manifest"])
             if not self._resume:
                 raise DGLError(
@@ -273,7 +243,7 @@ class StoreWriter:
             self._sums = np.array(_map(self._sums_file(self.done), "r"))
         else:
             strange = [f.name for f in self.folder.iterdir()]
-            known = {"lock", "rows.npy", "sums-0.npy", "nodes.npy"}
+            known = {"rows.npy", "sums-0.npy", "nodes.npy"}
             if set(strange) - known:
                 raise DGLError(
                     f"out={str(self.folder)!r} has other files in it "
@@ -375,14 +345,14 @@ class StoreWriter:
         with self._on_disk():
             self._rows.flush()
             _save(self.folder / "sums.npy", self._sums)
-            _write_json(self.folder / "manifest.json", self._manifest)
+            write_json(self.folder / "manifest.json", self._manifest)
         (self.folder / "state.json").unlink(missing_ok=True)
         self._sums_file(self.done).unlink(missing_ok=True)
 
     def _commit(self, done: int) -> None:
         before = self.done
         _save(self._sums_file(done), self._sums)
-        _write_json(
+        write_json(
             self.folder / "state.json",
             {"manifest": self._manifest, "done": done},
         )
@@ -437,25 +407,6 @@ def _save(path: Path, array: np.ndarray) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(draft, path)
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    draft = path.with_name(path.name + ".part")
-    with open(draft, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DGLError(
-            f"{path} cannot be read ({error}): the store is broken. Remove it "
-            f"and precompute again."
-        ) from None
 
 
 #: More than this of an array is not hashed, but pieces all over it.
