@@ -5,6 +5,7 @@ import dataclasses
 import sys
 from pathlib import Path
 
+import torch
 from dgl import DGLError
 
 from . import __version__
@@ -12,9 +13,11 @@ from .data import load
 from .experiments.demo import run_demo
 from .experiments.run import MODELS, train_model
 from .nn.model import HopModel
-from .precompute import calibrate
-from .precompute.memory import parse_bytes
+from .precompute import block_aggregate, calibrate, open_store
+from .precompute.inputs import KINDS
+from .precompute.memory import format_bytes, parse_bytes
 from .precompute.plan import Work, make_plan
+from .precompute.store import read_manifest
 from .precompute.threads import num_threads
 from .training import save_model
 
@@ -42,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_train(commands)
     _add_plan(commands)
+    _add_precompute(commands)
+    _add_store(commands)
     measure = commands.add_parser(
         "calibrate", help="measure the published optimiser's coefficients"
     )
@@ -162,6 +167,88 @@ def _add_plan(commands) -> None:
     plan.set_defaults(run=_plan)
 
 
+def _add_precompute(commands) -> None:
+    precompute = commands.add_parser(
+        "precompute", help="compute hop features, into a store on disk"
+    )
+    add = precompute.add_argument
+    add("--data", required=True, help="a folder that prepare_ogb made, an npz "
+        "file or folder, or a dataset of DGL by its name")  # fmt: skip
+    add("--hops", type=int, required=True, help="the last hop, K")
+    add("--out", type=Path, required=True, help="folder of the store")
+    add("--memory", help="bytes that may be allocated, such as 4GiB")
+    add("--norm", choices=["both", "right", "left", "none"], default="both")
+    add("--no-self-loop", action="store_true",
+        help="take the graph's edges as they are")  # fmt: skip
+    add("--dtype", choices=list(KINDS.values()),
+        help="how hop features are stored (default: as the features)")  # fmt: skip
+    add("--split-only", action="store_true",
+        help="only the rows of the training, validation and test nodes")  # fmt: skip
+    add("--add-reverse", action="store_true",
+        help="give every edge of a file its reverse")  # fmt: skip
+    precompute.set_defaults(run=_precompute)
+
+
+def _add_store(commands) -> None:
+    store = commands.add_parser("store", help="look at a hop store")
+    parts = store.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, text in (
+        ("info", _store_info, "what is in it"),
+        ("verify", _store_verify, "compare all rows with their check sums"),
+    ):
+        part = parts.add_parser(name, help=text)
+        part.add_argument("path", type=Path, help="folder of the store")
+        part.set_defaults(run=run)
+
+
+def _precompute(args: argparse.Namespace) -> int:
+    if (Path(args.data) / "data.json").is_file():
+        data = DiskData.open(args.data)
+    else:
+        data = load(args.data, **_reverse(args))
+    print(data, flush=True)
+    nodes = None
+    if args.split_only:
+        nodes = torch.cat([data.train, data.valid, data.test])
+    dtype = args.dtype and getattr(torch, args.dtype)
+    hops = block_aggregate(
+        data.graph, data.feat, args.hops, norm=args.norm,
+        self_loop=not args.no_self_loop, nodes=nodes, memory=args.memory,
+        dtype=dtype, out=args.out,
+    )  # fmt: skip
+    print(hops)
+    return 0
+
+
+def _store_info(args: argparse.Namespace) -> int:
+    manifest = read_manifest(args.path)
+    size = (args.path / "rows.npy").stat().st_size
+    filter_ = ", ".join(f"{k}={v}" for k, v in manifest["filter"].items())
+    print(
+        f"rows     {manifest['rows']:,}"
+        f"{' of some nodes' if manifest['some_nodes'] else ''}\n"
+        f"hops     {', '.join(map(str, manifest['hops']))}\n"
+        f"columns  {manifest['columns']}\n"
+        f"dtype    {manifest['dtype']}\n"
+        f"filter   {filter_}\n"
+        f"size     {format_bytes(size)}"
+    )
+    for name, key in manifest["key"].items():
+        print(f"{name:<8} {key}")
+    return 0
+
+
+def _store_verify(args: argparse.Namespace) -> int:
+    hops = open_store(args.path)
+    hops.verify()
+    print(f"{hops.shape[0]:,} rows are as they were written")
+    return 0
+
+
+def _reverse(args: argparse.Namespace) -> dict[str, bool]:
+    return {"add_reverse": True} if args.add_reverse else {}
+
+
 def _plan(args: argparse.Namespace) -> int:
     for name, least in (("nodes", 1), ("edges", 0), ("feats", 1), ("hops", 1)):
         if getattr(args, name) < least:
@@ -218,8 +305,7 @@ def _train(args: argparse.Namespace) -> int:
             f"--save: {args.model} is an original, and only models of "
             f"dgl_lc.nn are saved with their configuration."
         )
-    reverse = {"add_reverse": True} if args.add_reverse else {}
-    data = load(args.data, **reverse)
+    data = load(args.data, **_reverse(args))
     print(data, flush=True)
     training = {
         name: given[name] for name in ("device", "checkpoint") if name in given
