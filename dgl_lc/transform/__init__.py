@@ -12,7 +12,7 @@ from .analyse import Kinds, unify
 from .check import check
 from .choke import LOCK
 from .emit import emit
-from .errors import LCError, refuse
+from .errors import LCError, first_line, refuse
 from .evaluate import Evaluator, check_guards
 from .inputs import name_inputs
 from .probes import Call, copy_model, make_probe, read_call, trace
@@ -100,6 +100,7 @@ def lc_transform(
     with (
         LOCK,
         torch.random.fork_rng(devices=[]),
+        torch.inference_mode(False),
         torch.enable_grad(),
         warnings.catch_warnings(),
         _one_thread(),
@@ -156,6 +157,7 @@ def _transform(
     except Exception as error:
         raise LCError(
             "", type(error).__name__,
-            f"the model does something that was not foreseen ({error})",
+            f"the model does something that was not foreseen "
+            f"({first_line(error)})",
             "Please report it, with the model",
         ) from error  # fmt: skip

@@ -298,8 +298,8 @@ def test_memory_counts_what_is_made_on_the_way(graph, feat):
             h = dgl.ops.copy_u_sum(g, x * scale) * scale
             return dgl.ops.copy_u_sum(g, h.relu() * scale)
 
-    lc = lc_transform(Scaled(), graph, feat)
     wide = feat.repeat(1, 4096)
+    lc = lc_transform(Scaled(), graph, wide)
     with pytest.raises(dgl.DGLError, match="what they are made of"):
         lc.precompute(graph, wide, memory=wide.nbytes // 2)
 
