@@ -238,7 +238,16 @@ class LCModule(fx.GraphModule):
         # Training calls a model with (graph, features).
         if len(args) == 2 and args[0] is None:
             args = tuple(args[1])
+        args, kwargs = replace((args, kwargs), self._widened)
         return super().__call__(*args, **kwargs)
+
+    def _widened(self, rows: Any) -> Any:
+        """Rows that are stored with fewer bits, as the parameters are."""
+        halves = (torch.float16, torch.bfloat16)
+        if not isinstance(rows, torch.Tensor) or rows.dtype not in halves:
+            return rows
+        kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
+        return rows.to(next(kinds, rows.dtype))
 
     def __reduce__(self):
         # torch.fx would run the code to find the graph, and training would

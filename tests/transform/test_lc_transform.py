@@ -318,6 +318,8 @@ def test_storage_type(graph, feat):
     lc = lc_transform(Layers(*gcn()).double(), graph, feat)
     (rows,) = lc.precompute(graph, feat, dtype=torch.float16)
     assert rows.dtype == torch.float16
+    expected = lc.module(rows.double())
+    assert torch.equal(lc.module(rows), expected)
 
 
 def test_another_graph_of_the_same_kind(graph, feat):
