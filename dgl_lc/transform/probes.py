@@ -366,11 +366,13 @@ def trace(
     call: Call,
     training: bool,
     split_bias: bool = False,
-    keep_edges: bool = False,
+    ignore_edge_dropout: bool = False,
 ) -> Trace:
     """Run the model of a probe and record what it does."""
     call.model.train(training)
-    tracer = GraphTracer(call.model, call.num_nodes, split_bias, keep_edges)
+    tracer = GraphTracer(
+        call.model, call.num_nodes, split_bias, ignore_edge_dropout
+    )
     for name, tensor in call.inputs.items():
         value = tracer.add("input", name, example=tensor, data=True)
         tracer.bind(tensor, value)

@@ -106,7 +106,7 @@ class Tracer(TorchFunctionMode):
         Of the probe.
     split_bias : bool
         Record a linear layer as a product and a sum.
-    keep_edges : bool
+    ignore_edge_dropout : bool
         Take no notice of dropout on values of edges.
     """
 
@@ -115,10 +115,10 @@ class Tracer(TorchFunctionMode):
         model: nn.Module,
         num_nodes: int,
         split_bias: bool = False,
-        keep_edges: bool = False,
+        ignore_edge_dropout: bool = False,
     ):
         super().__init__()
-        self._keep_edges = keep_edges
+        self._ignore_edge_dropout = ignore_edge_dropout
         self.trace = Trace()
         self._split_bias = split_bias
         self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
@@ -368,7 +368,7 @@ class Tracer(TorchFunctionMode):
         """Whether a dropout is none at all, or one of edges to ignore."""
         value = self.sizes.get(_shape(tensor)[0] if tensor.dim() else -1)
         of_edges = value is not None and value.target != "N"
-        return p == 0 or (self._keep_edges and of_edges)
+        return p == 0 or (self._ignore_edge_dropout and of_edges)
 
     def getitem(self, original: Callable, tensor: Any, index: Any) -> Any:
         """``tensor[index]``, which old versions of torch do not tell."""
