@@ -600,3 +600,23 @@ def test_a_norm_without_statistics():
 def test_a_number_of_nodes_is_named():
     with pytest.raises(LCError, match="number from the graph"):
         take(lambda self, g, x: self.conv(g, self.fc(x)) / x.shape[0])
+
+
+def test_twirls_is_the_model_where_biases_are_zero():
+    """Without attention: its diagonals commute with all but a bias."""
+    model = randomised(dglnn.TWIRLSConv(IN, OUT, HID, prop_step=3)).double()
+    g, x = random_graph(), features()
+    lc = lc_transform(model.eval(), g, x)
+    assert not lc.report.exact
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+    found = lc.module.eval()(*lc.precompute(g, x))
+    torch.testing.assert_close(found, model(g, x))
+
+
+def test_twirls_with_attention_is_refused():
+    model = dglnn.TWIRLSConv(IN, OUT, HID, prop_step=3, attention=True)
+    with pytest.raises(LCError):
+        lc_transform(model.double(), random_graph(), features())
