@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from .analyse import Kinds, unify
 from .check import check
 from .choke import LOCK
 from .emit import emit
-from .errors import LCError, refuse
+from .errors import LCError, first_line, refuse
 from .evaluate import Evaluator, check_guards
 from .inputs import name_inputs
 from .probes import Call, copy_model, make_probe, read_call, trace
@@ -21,6 +22,14 @@ from .report import make_report
 from .version import LCVersion
 
 __all__ = ["lc_transform", "LCError", "LCVersion"]
+
+
+@dataclass(frozen=True)
+class _Options:
+    fold: bool
+    exact_bias: bool
+    ignore_edge_dropout: bool
+    copy: bool
 
 
 def lc_transform(
@@ -96,10 +105,11 @@ def lc_transform(
     if bias not in ("outside", "exact"):
         refuse("", f"bias={bias!r}", "is not known", "Say outside or exact")
     call = read_call(model, args, kwargs)
-    options = (fold, bias == "exact", ignore_edge_dropout, copy)
+    options = _Options(fold, bias == "exact", ignore_edge_dropout, copy)
     with (
         LOCK,
         torch.random.fork_rng(devices=[]),
+        torch.inference_mode(False),
         torch.enable_grad(),
         warnings.catch_warnings(),
         _one_thread(),
@@ -107,11 +117,11 @@ def lc_transform(
         # What DGL has to say it has said to the model itself.
         warnings.simplefilter("ignore")
         try:
-            return _transform(call, 1, *options)
+            return _transform(call, 1, options)
         except LCError as error:
             # A width of the model may have been a size of the probes.
             try:
-                return _transform(call, 4, *options)
+                return _transform(call, 4, options)
             except LCError:
                 raise error from error.__cause__
 
@@ -127,27 +137,23 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _transform(
-    call: Call, seed: int, fold: bool, exact_bias: bool, keep_edges: bool,
-    copy: bool,
-) -> LCVersion:  # fmt: skip
+def _transform(call: Call, seed: int, options: _Options) -> LCVersion:
     """Transform once, with the probes that a seed makes."""
     try:
+        how = options.exact_bias, options.ignore_edge_dropout
         probe = make_probe(call, seed)
-        first = trace(probe, False, exact_bias, keep_edges)
-        second = make_probe(call, seed + 1)
-        other = trace(second, False, exact_bias, keep_edges)
-        again = make_probe(call, seed)
-        training = trace(again, True, exact_bias, keep_edges)
+        first = trace(probe, False, *how)
+        other = trace(make_probe(call, seed + 1), False, *how)
+        training = trace(make_probe(call, seed), True, *how)
         unified = unify(first, other, training)
         kinds = Kinds(probe.model, probe.num_nodes)
-        pusher = Pusher(unified, kinds, fold, exact_bias)
+        pusher = Pusher(unified, kinds, options.fold, options.exact_bias)
         pushed = pusher.push()
         with torch.no_grad():
             check_guards(unified.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)
-        report = make_report(pusher, inputs, call.num_nodes, exact_bias)
-        model = copy_model(call) if copy else call.model
+        report = make_report(pusher, inputs, call.num_nodes, options.exact_bias)
+        model = copy_model(call) if options.copy else call.model
         module = emit(model, pusher, [entry.name for entry in inputs])
         report.checked = check(call, module, inputs, pusher, report)
         return LCVersion(call, module, inputs, unified.guards, report)
@@ -156,6 +162,7 @@ def _transform(
     except Exception as error:
         raise LCError(
             "", type(error).__name__,
-            f"the model does something that was not foreseen ({error})",
+            f"the model does something that was not foreseen "
+            f"({first_line(error)})",
             "Please report it, with the model",
         ) from error  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .errors import LCError, refuse
+from .errors import LCError, first_line, refuse
 from .values import Guard, Trace, Value, leaves, replace, values_in
 
 
@@ -144,6 +144,10 @@ def _unify_leaves(
     return replace(mine, unify_leaf)
 
 
+#: Where a number is a number, and not a length.
+_OF_NUMBERS = (
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.pow,
+)  # fmt: skip
 _STEADY = (
     "Pass the number as a fixed attribute of the model, or compute what "
     "needs it before the model"
@@ -267,9 +271,15 @@ class Kinds:
                     f"({arg.name})",
                     _STEADY,
                 )  # fmt: skip
+            if arg.op == "number" and value.target in _OF_NUMBERS:
+                refuse(
+                    value.where, value.name,
+                    "takes a number from the graph, its nodes", _STEADY,
+                )  # fmt: skip
         return self._try(value)
 
     def _batch_norm(self, value: Value) -> str:
+        self._check_statistics(value)
         if value.args[0].row_dim != 0:
             refuse(
                 value.where, value.name,
@@ -277,6 +287,22 @@ class Kinds:
                 "Give it one row for each node",
             )  # fmt: skip
         return BATCH_NORM
+
+    def _check_statistics(self, value: Value) -> None:
+        """Refuse a norm that looks at other rows in evaluation too."""
+        if value.op == "module":
+            module = self._model.get_submodule(value.target)
+            keeps = module.running_mean is not None
+        else:
+            flag = value.kwargs.get("training", *value.args[5:6] or (False,))
+            keeps = flag is TRAINING or not flag
+        if not keeps:
+            refuse(
+                value.where, value.name,
+                "has no running statistics: in evaluation it mixes the nodes "
+                "of a batch",
+                "Use track_running_stats=True, or LayerNorm",
+            )  # fmt: skip
 
     def _try(self, value: Value) -> str:
         function = callable_of(value, self._model)
@@ -299,7 +325,7 @@ class Kinds:
         except Exception as error:
             raise LCError(
                 value.where, value.name,
-                f"does not work on some of the rows ({error})",
+                f"does not work on some of the rows ({first_line(error)})",
                 "Only functions of each node's own row can be transformed",
             ) from error  # fmt: skip
         finally:
@@ -367,7 +393,7 @@ def _check_rows(
     for all_rows, some in zip(whole, part, strict=True):
         dim = list(all_rows.shape).index(n)
         expected = all_rows.index_select(dim, rows)
-        if expected.shape != some.shape or not _close(expected, some):
+        if expected.shape != some.shape or not close(expected, some):
             refuse(
                 value.where, value.name,
                 "mixes nodes: what it gives for a node depends on which "
@@ -378,13 +404,28 @@ def _check_rows(
             )  # fmt: skip
 
 
-def _close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
-    if not a.is_floating_point():
+def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
+    """Equal up to rounding, which is as large as the numbers are."""
+    if a.shape != b.shape:
+        return False
+    if not (a.is_floating_point() or a.is_complex()):
         return torch.equal(a, b)
-    # Sums of large numbers are as wrong as these are large.
-    finite = b[torch.isfinite(b)].abs()
-    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
-    return torch.allclose(a, b, rtol=rtol, atol=1e-5 * scale, equal_nan=True)
+    rtol = max(rtol, 8 * torch.finfo(a.dtype).eps)
+    size = _size(b)
+    return torch.allclose(
+        a, b, rtol=rtol, atol=0.1 * rtol * (size or 1e-6), equal_nan=True
+    )
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """The largest number in a tensor, infinite ones aside."""
+    finite = tensor[torch.isfinite(tensor)].abs()
+    return float(finite.max()) if finite.numel() else 0.0
+
+
+#: Sizes of numbers at which a function is tried: a clamp, or a small bias,
+#: shows at some of them only.
+_SCALES = (1e-3, 1.0, 1e3, 1e6)
 
 
 def _linearity(
@@ -392,26 +433,35 @@ def _linearity(
 ) -> str:
     """Linear in all rows together, up to a constant, or neither."""
     rows = torch.arange(11)
+    seed = int(torch.randint(2**31, (), generator=generator))
 
-    def noise(tensor: torch.Tensor) -> torch.Tensor:
-        made = torch.Generator().manual_seed(tensor.numel())
-        return torch.randn(tensor.shape, generator=made).to(tensor) * 2
+    def noise(scale: float, add: int) -> Callable:
+        def change(tensor: torch.Tensor) -> torch.Tensor:
+            made = torch.Generator().manual_seed(seed + add + tensor.numel())
+            drawn = torch.randn(tensor.shape, generator=made)
+            return (scale * drawn).to(tensor)
 
-    def evaluate(change):
+        return change
+
+    def evaluate(change: Callable) -> list[torch.Tensor]:
         return _outputs(function, value, rows, change)
 
-    a = evaluate(_as_is)
-    if not all(tensor.is_floating_point() for tensor in a):
-        return NONLINEAR
-    b = evaluate(noise)
     zero = evaluate(torch.zeros_like)
-    both = evaluate(lambda tensor: 3 * tensor + noise(tensor))
-    sums = [(3 * p + q, r) for p, q, r in zip(a, b, both, strict=True)]
-    # Strict: a small constant is a bias too.
-    if all(_close(*pair, rtol=1e-5) for pair in sums):
-        return LINEAR
-    centred = [
-        (3 * (p - z) + (q - z), r - z)
-        for p, q, r, z in zip(a, b, both, zero, strict=True)
-    ]
-    return AFFINE if all(_close(*pair) for pair in centred) else NONLINEAR
+    if not all(tensor.is_floating_point() for tensor in zero):
+        return NONLINEAR
+    linear = all(not tensor.any() for tensor in zero)
+    for scale in _SCALES:
+        u, v = noise(scale, 0), noise(scale, 1)
+        parts = zip(
+            evaluate(u), evaluate(v),
+            evaluate(lambda t, u=u, v=v: 3 * u(t) + v(t)), zero, strict=True,
+        )  # fmt: skip
+        for p, q, both, z in parts:
+            if not torch.isfinite(both).all():
+                return NONLINEAR
+            if not close(3 * (p - z) + (q - z), both - z, rtol=1e-4):
+                # A constant hides small numbers, not a bend.
+                hidden_by = _size(z) * torch.finfo(z.dtype).eps * 1e4
+                if _size(both - z) > hidden_by:
+                    return NONLINEAR
+    return LINEAR if linear else AFFINE

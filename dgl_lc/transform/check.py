@@ -11,10 +11,11 @@ import copy
 from typing import Any
 
 import torch
+from torch import nn
 
-from .analyse import LINEAR
+from .analyse import LINEAR, close
 from .emit import LCModule
-from .errors import LCError, refuse
+from .errors import LCError, first_line, refuse
 from .evaluate import Evaluator
 from .inputs import Input, InputRows, apply_word
 from .letters import Word
@@ -23,7 +24,7 @@ from .precompute import precompute_plainly
 from .probes import Call, make_probe
 from .push import Pusher
 from .report import Report
-from .values import leaves, values_in
+from .values import Value, leaves, values_in
 
 _ADVICE = (
     "This is a model that dgl_lc can't transform rightly: please report it"
@@ -37,6 +38,7 @@ def check(
     """Compare the LC version with the model; says what was compared."""
     done = ["batches"]
     probe = make_probe(call, 3)
+    _check_trace(probe, pusher)
     evaluate = Evaluator(probe)
     rows = precompute_plainly(inputs, evaluate)
     _check_batches(probe, module, rows)
@@ -66,6 +68,52 @@ def check(
         except _NotApplicableError:
             continue
     return ", ".join(done)
+
+
+class _Replay(Evaluator):
+    """Evaluates all that was traced, with gradients of the parameters."""
+
+    def _evaluate(self, value: Value) -> Any:
+        if value.op == "param":
+            return self._params[value.target]
+        return super()._evaluate(value)
+
+
+def _check_trace(probe: Call, pusher: Pusher) -> None:
+    """Compare what was traced with the model: values and gradients."""
+    probe.model.eval()
+    replay = _Replay(probe)
+    outputs = values_in(pusher.pushed.trace.output)
+    found = _tensors([replay(value) for value in outputs])
+    expected = _tensors(probe.model(*probe.args, **probe.kwargs))
+    _compare(found, expected, "on a random graph, operation by operation")
+    parameters = [p for p in probe.model.parameters() if p.requires_grad]
+    try:
+        its = _gradients(expected, parameters)
+    except RuntimeError:
+        # A model that can't be trained as it is: changed in place.
+        return
+    mine = _gradients(found, parameters)
+    _compare(mine, its, "on a random graph: gradients differ")
+
+
+def _gradients(
+    outputs: list[torch.Tensor], parameters: list[nn.Parameter]
+) -> list[torch.Tensor]:
+    """Of a sum of all outputs with random weights."""
+    generator = torch.Generator().manual_seed(0)
+    total = torch.zeros(())
+    for output in outputs:
+        if output.requires_grad and not output.is_complex():
+            weights = torch.rand(output.shape, generator=generator)
+            total = total + (output * weights.to(output)).sum().float()
+    if not total.requires_grad:
+        return []
+    found = torch.autograd.grad(total, parameters, allow_unused=True)
+    return [
+        torch.zeros_like(p) if gradient is None else gradient
+        for p, gradient in zip(parameters, found, strict=True)
+    ]
 
 
 class _NotApplicableError(Exception):
@@ -127,13 +175,13 @@ def _check_linearised(
 def _compare(
     found: list[torch.Tensor], expected: list[torch.Tensor], where: str
 ) -> None:
-    for mine, its in zip(found, expected, strict=True):
-        if not _close(mine, its):
-            refuse(
-                "", "the LC version",
-                f"does not compute what the model does {where}",
-                _ADVICE,
-            )  # fmt: skip
+    same = len(found) == len(expected) and all(map(close, found, expected))
+    if not same:
+        refuse(
+            "", "the LC version",
+            f"does not compute what the model does {where}",
+            _ADVICE,
+        )  # fmt: skip
 
 
 def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
@@ -146,7 +194,8 @@ def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
             except Exception as error:
                 raise LCError(
                     "", "the LC version",
-                    f"does not work on a batch of {len(ids)} rows ({error})",
+                    f"does not work on a batch of {len(ids)} rows "
+                    f"({first_line(error)})",
                     "Look for numbers of nodes, and for squeeze() without a "
                     "dimension",
                 ) from error  # fmt: skip
@@ -156,14 +205,3 @@ def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
                 for tensor, dim in zip(whole, dims, strict=True)
             ]
             _compare(part, expected, "on a batch of rows")
-
-
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
-    if a.shape != b.shape:
-        return False
-    if not a.is_floating_point():
-        return torch.equal(a, b)
-    scale = float(b.abs().max()) if b.numel() else 1.0
-    return torch.allclose(
-        a, b, rtol=1e-3, atol=1e-4 * max(scale, 1e-6), equal_nan=True
-    )

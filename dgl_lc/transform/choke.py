@@ -4,11 +4,12 @@ They are patched while a model is traced, for the thread that traces, and put
 back whatever happens. Other threads go on with the originals.
 """
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from typing import Any
 
 import dgl
@@ -19,7 +20,8 @@ from dgl.view import HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from .errors import LCError
+from .errors import LCError, first_line
+from .numbers import MATH, is_followed, plain
 from .trace import Tracer, hidden
 
 _spmm = sys.modules["dgl.ops.spmm"]
@@ -164,18 +166,26 @@ class GraphTracer(Tracer):
         return result
 
     def derive(self, name, original, args, kwargs):
-        graph, rest = args[0], args[1:]
+        kwargs = dict(kwargs)
+        graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
         key = self.key_of(graph._graph)
-        for feature, tensor in graph.edata.items():
-            value = self.value_of(tensor)
-            if value.learned or value.random:
-                self.refuse(
-                    f"dgl.{name}",
-                    f"on a graph with learned edge features ({feature!r})",
-                    "Remove them before",
-                )
         with hidden():
             result = original(graph, *rest, **kwargs)
+            taken = {
+                feature: graph.edata[feature]
+                for feature, tensor in result.edata.items()
+                if feature in graph.edata and not self.knows(tensor)
+            }
+        for feature, tensor in taken.items():
+            value = self.value_of(tensor)
+            if (value.op, value.target) != ("input", ("edata", key, feature)):
+                self.refuse(
+                    f"dgl.{name}",
+                    f"on a graph with edge features made in forward "
+                    f"({feature!r})",
+                    "Derive the graph before they are assigned, or give them "
+                    "to the graph before the model is called",
+                )
         options = frozen(rest), frozen(sorted(kwargs.items()))
         self.add_graph(result, (name, key, *options), like=graph)
         return result
@@ -235,6 +245,15 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
     return call
 
 
+def _of_numbers(function: Callable, _: GraphTracer, *numbers):
+    """A function of :mod:`math`, recorded if a size is among its numbers."""
+    result = function(*map(plain, numbers))
+    for number in numbers:
+        if is_followed(number):
+            return number.record(function, numbers, result)
+    return result
+
+
 def _refusal(operation: str, reason: str, advice: str) -> Callable:
     def refused(tracer: GraphTracer, *args, **kwargs):
         tracer.refuse(operation, reason, advice)
@@ -254,6 +273,9 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         "mixes nodes, and a mini-batch has only some of them",
         "Leave it out of the model, or apply it to the output",
     )
+    for name in MATH:
+        if hasattr(math, name):
+            yield math, name, partial(_of_numbers, getattr(math, name))
     yield _spmm, "gspmm_internal", GraphTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
     yield _sddmm, "gsddmm_internal", GraphTracer.gsddmm
@@ -404,7 +426,7 @@ def run(tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict):
         raise LCError(
             tracer.failed_in, type(error).__name__,
             f"the model does not run on another graph with the same kind of "
-            f"features ({error})",
+            f"features ({first_line(error)})",
             "Look for parameters, features or numbers of the size of your "
             "graph (a learnable embedding for each node, weights for each "
             "edge): they can't be transformed",

@@ -9,6 +9,7 @@ import copy
 import keyword
 import operator
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -126,6 +127,10 @@ class _Emitter:
         places = [self._argument(a, words, value) for a in value.args]
         rows = [isinstance(a, Value) and a.data for a in value.args]
         bias = rows.index(False)
+        more = value.example.dim() - 2
+        if more > 0:
+            shape = (-1, *[1] * (more + 1))
+            ones = self._graph.call_method("reshape", (ones, shape))
         places[bias] = self._graph.call_function(
             operator.mul, (ones, places[bias])
         )
@@ -229,11 +234,35 @@ class LCModule(fx.GraphModule):
     #: Parameters that training should not decay: the model's.
     no_weight_decay: frozenset[str] = frozenset()
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # Training calls a model with (graph, features).
         if len(args) == 2 and args[0] is None:
             args = tuple(args[1])
-        return super().__call__(*args)
+        args, kwargs = replace((args, kwargs), self._widened)
+        return super().__call__(*args, **kwargs)
+
+    def _widened(self, rows: Any) -> Any:
+        """Rows that are stored with fewer bits, as the parameters are."""
+        halves = (torch.float16, torch.bfloat16)
+        if not isinstance(rows, torch.Tensor) or rows.dtype not in halves:
+            return rows
+        kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
+        return rows.to(next(kinds, rows.dtype))
+
+    def __reduce__(self):
+        # torch.fx would run the code to find the graph, and training would
+        # be what it happens to be then.
+        def named(leaf: Any) -> Any:
+            return _Name(leaf.name) if isinstance(leaf, fx.Node) else leaf
+
+        nodes = [
+            (n.op, n.target, replace((n.args, n.kwargs), named), n.name)
+            for n in self.graph.nodes
+        ]
+        parts = [dict(getattr(self, kind)) for kind in _KINDS]
+        unsaved = set(self._non_persistent_buffers_set)
+        state = type(self).__name__, self.training, self.no_weight_decay
+        return _from_parts, (nodes, parts, unsaved, *state)
 
     def __deepcopy__(self, memo: dict) -> "LCModule":
         root = nn.Module()
@@ -248,6 +277,35 @@ class LCModule(fx.GraphModule):
         return made
 
 
+@dataclass(frozen=True)
+class _Name:
+    """Stands for a node of a graph that is stored."""
+
+    name: str
+
+
+def _from_parts(nodes, parts, unsaved, name, training, no_weight_decay):
+    """An LC version that was pickled."""
+    graph = fx.Graph()
+    made: dict[str, fx.Node] = {}
+
+    def node(leaf: Any) -> Any:
+        return made[leaf.name] if isinstance(leaf, _Name) else leaf
+
+    for op, target, arguments, variable in nodes:
+        args, kwargs = replace(arguments, node)
+        made[variable] = graph.create_node(op, target, args, kwargs, variable)
+    root = nn.Module()
+    for kind, part in zip(_KINDS, parts, strict=True):
+        getattr(root, kind).update(part)
+    root._non_persistent_buffers_set |= unsaved
+    module = _build(root, graph, name, training)
+    module.no_weight_decay = no_weight_decay
+    return module
+
+
+#: What torch.fx keeps on a module.
+_FX = ("meta", "_graph", "_code")
 _KINDS = ("_modules", "_parameters", "_buffers")
 
 
@@ -266,7 +324,7 @@ def _share(model: nn.Module, onto: nn.Module) -> None:
     for kind in _KINDS:
         getattr(onto, kind).clear()
         for name, item in getattr(model, kind).items():
-            if isinstance(getattr(fx.GraphModule, name, None), property):
+            if name in _FX or hasattr(fx.GraphModule, name):
                 refuse(
                     "", f"the attribute {name!r}",
                     "has a name that torch.fx uses itself",

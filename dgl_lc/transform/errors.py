@@ -33,6 +33,13 @@ class LCError(DGLError):
         return type(self), fields
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, without the pages that some of them add."""
+    text = str(error).strip() or type(error).__name__
+    line = text.splitlines()[0]
+    return line if len(line) <= 200 else f"{line[:200]}…"
+
+
 def refuse(
     submodule: str, operation: str, reason: str, advice: str
 ) -> NoReturn:

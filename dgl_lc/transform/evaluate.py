@@ -98,7 +98,14 @@ class Evaluator:
         if isinstance(target, str):
             return self.call.inputs[target]
         kind, key, name = target
-        return getattr(self.graph(key), kind)[name]
+        features = getattr(self.graph(key), kind)
+        if name not in features:
+            refuse(
+                "", f"g.{kind}[{name!r}]", "is not there, but the model "
+                "reads it",
+                "Give the graph the features it had for lc_transform",
+            )  # fmt: skip
+        return features[name]
 
 
 def refuse_trouble(value: Value) -> None:

@@ -1,5 +1,6 @@
 """The inputs of the LC version: which filters, on which features."""
 
+import keyword
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -119,10 +120,7 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
     for value, word in inputs:
         formula = names.formula(value, word)
         # torch.fx writes variables in lower case.
-        name = plain = "".join(
-            c if c.isalnum() or c == "_" else "" for c in
-            formula.translate(_PLAIN).lower()
-        )  # fmt: skip
+        name = plain = _identifier(formula.translate(_PLAIN).lower())
         number = 2
         while name in used:
             name, number = f"{plain}_{number}", number + 1
@@ -130,6 +128,15 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
         columns = prod(d for d in value.dims if isinstance(d, int))
         found.append(Input(formula, name, columns, value, word))
     return found
+
+
+def _identifier(text: str) -> str:
+    """A name that a variable of the generated code can have."""
+    name = "".join(c for c in text if c.isalnum() or c == "_")
+    taken = name in ("self", "torch", "operator", "device", "inf", "nan")
+    if not name.isidentifier() or keyword.iskeyword(name) or taken:
+        return f"input_{name}"
+    return name
 
 
 def source_name(value: Value) -> str:

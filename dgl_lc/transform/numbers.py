@@ -7,6 +7,7 @@ arithmetic on them is recorded, and so is every comparison, since a branch
 taken on a probe has to be taken on the real graph too.
 """
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -52,6 +53,10 @@ class Real(float):
     def __deepcopy__(self, memo: dict) -> "Real":
         return self
 
+    def __int__(self) -> int:
+        # Python makes a plain integer of whatever this gives.
+        return self.record(int, (self,), int(plain(self)))
+
     __hash__ = float.__hash__
 
 
@@ -86,7 +91,19 @@ def _unary(function: Callable) -> Callable:
     return operate
 
 
+def _divmod(self, other):
+    return self // other, self % other
+
+
+def _rounded(self, digits=None):
+    operands = (self,) if digits is None else (self, digits)
+    return self.record(round, operands, round(*map(plain, operands)))
+
+
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
+_BITWISE = ("lshift", "rshift", "and_", "or_", "xor")
+#: Functions of numbers in :mod:`math`, which would lose track of them.
+MATH = ("log", "log2", "log10", "log1p", "sqrt", "isqrt", "exp", "cbrt")
 _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 for _class in (Whole, Real):
@@ -100,3 +117,13 @@ for _class in (Whole, Real):
     setattr(_class, "__neg__", _unary(operator.neg))  # noqa: B010
     setattr(_class, "__abs__", _unary(operator.abs))  # noqa: B010
     setattr(_class, "__bool__", _unary(bool))  # noqa: B010
+    for _function in (math.floor, math.ceil, math.trunc):
+        setattr(_class, f"__{_function.__name__}__", _unary(_function))
+    _class.__round__ = _rounded  # type: ignore[method-assign]
+    _class.__divmod__ = _divmod  # type: ignore[method-assign]
+
+for _name in _BITWISE:
+    _function = getattr(operator, _name)
+    _name = _name.strip("_")
+    setattr(Whole, f"__{_name}__", _binary(_function, False))
+    setattr(Whole, f"__r{_name}__", _binary(_function, True))

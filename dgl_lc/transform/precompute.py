@@ -5,7 +5,7 @@ tensor are a tree, walked depth first, and a run of one filter is one call of
 :func:`dgl_lc.block_aggregate`. What is between is freed once it was used.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -224,19 +224,20 @@ class _Work:
             ("none", None, None), ("both", -0.5, -0.5),
             ("right", -1.0, None), ("left", None, -1.0),
         ):  # fmt: skip
-            found = self._is_norm(unit.left, graph.in_degrees(), left)
-            if found and self._is_norm(unit.right, graph.out_degrees(), right):
+            into = self._is_norm(unit.left, graph.in_degrees, left)
+            if into and self._is_norm(unit.right, graph.out_degrees, right):
                 return {"norm": norm, "edge_weight": weight}
         return None
 
     def _is_norm(
         self,
         diagonal: Diagonal | None,
-        degrees: torch.Tensor,
+        count: Callable[[], torch.Tensor],
         power: float | None,
     ) -> bool:
         if diagonal is None or power is None:
             return diagonal is None and power is None
+        degrees = count()
         values = diagonal_values(diagonal, self._evaluate)
         # A node without edges has no row, or is in no sum: any factor does.
         used = degrees > 0

@@ -6,11 +6,14 @@ of the model, so that a size can be told from everything else.
 """
 
 import copy
+import inspect
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import dgl
+import numpy as np
 import torch
 from torch import nn
 
@@ -112,6 +115,57 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> Call:
     return call
 
 
+def differences(call: Call, other: Call) -> Iterator[str]:
+    """What two calls of one model differ in, other than graph and features."""
+    here, there = _arguments(call), _arguments(other)
+    if len(here) != len(there):
+        yield "the number of arguments"
+        return
+    for (name, one), (_, two) in zip(here, there, strict=True):
+        if not _same(one, two):
+            yield f"{name}, which was {_show(one)} and is {_show(two)}"
+
+
+def _arguments(call: Call) -> list[tuple[str, Any]]:
+    """The arguments by name. A graph or tensor that was there before is
+    its name: what was given once may not be two things later."""
+    try:
+        bound = inspect.signature(call.model.forward).bind(
+            *call.args, **call.kwargs
+        )
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+    except (TypeError, ValueError):
+        arguments = {"args": call.args, **call.kwargs}
+    seen: dict[int, str] = {}
+    found: list[tuple[str, Any]] = []
+    for name, item in arguments.items():
+        several = not (isinstance(item, torch.Tensor) or _is_graph(item))
+        for place, leaf in enumerate(leaves(item)):
+            own = f"{name}[{place}]" if several and place else name
+            rows = isinstance(leaf, torch.Tensor) and leaf.dim() > 0
+            if rows or _is_graph(leaf):
+                known = seen.setdefault(id(leaf), own)
+                width = tuple(leaf.shape[1:]) if rows else ()
+                kind = f" of {leaf.dtype} and width {width}" if rows else ""
+                found.append((own, f"{known}{kind}"))
+            else:
+                found.append((own, leaf))
+    return found
+
+
+def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
+        one, two = torch.as_tensor(one), torch.as_tensor(two)
+        return one.shape == two.shape and bool((one == two).all())
+    return one is two or bool(one == two)
+
+
+def _show(item: Any) -> str:
+    text = item if isinstance(item, str) else repr(item)
+    return text if len(text) < 60 else f"{text[:60]}…"
+
+
 def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
     """The graphs and tensors among the arguments, with names."""
     counts = {"g": 0, "x": 0}
@@ -122,8 +176,9 @@ def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
             number = counts[kind]
             yield kind if number == 1 else f"{kind}{number}", item
     for name, item in kwargs.items():
-        if _is_graph(item) or isinstance(item, torch.Tensor):
-            yield name, item
+        for number, leaf in enumerate(leaves(item), 1):
+            if _is_graph(leaf) or isinstance(leaf, torch.Tensor):
+                yield name if leaf is item else f"{name}{number}", leaf
 
 
 def _held(model: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -301,20 +356,35 @@ def _randomise(model: nn.Module, generator: torch.Generator) -> None:
             parameter.add_(sign * size * (noise + 0.1).to(parameter))
 
 
+def _random_state() -> tuple:
+    """Where Python's and NumPy's global generators are."""
+    state: Any = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    return random.getstate(), state["key"].tobytes(), state["pos"]
+
+
 def trace(
     call: Call,
     training: bool,
     split_bias: bool = False,
-    keep_edges: bool = False,
+    ignore_edge_dropout: bool = False,
 ) -> Trace:
     """Run the model of a probe and record what it does."""
     call.model.train(training)
-    tracer = GraphTracer(call.model, call.num_nodes, split_bias, keep_edges)
+    tracer = GraphTracer(
+        call.model, call.num_nodes, split_bias, ignore_edge_dropout
+    )
     for name, tensor in call.inputs.items():
         value = tracer.add("input", name, example=tensor, data=True)
         tracer.bind(tensor, value)
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
+    before = _random_state()
     output = run(tracer, call.model, call.args, call.kwargs)
+    if before != _random_state():
+        refuse(
+            "", "random numbers of Python or NumPy",
+            "are drawn in forward: what depends on them can't be followed",
+            "Use dropout, or draw them outside of the model",
+        )  # fmt: skip
     tracer.trace.output = tracer.lift(output)
     return tracer.trace

@@ -91,7 +91,9 @@ class Pusher:
         pushed.inputs.sort(
             key=lambda item: (item[0].id, degree(item[1]), len(item[1]))
         )
-        for value, words in needs.items():
+        # In the order of the trace: a tuple comes before what is in it.
+        for value in sorted(needs, key=lambda value: value.id):
+            words = needs[value]
             words.sort(key=lambda word: (degree(word), len(word)))
             if value.op == "call" and value.target is operator.getitem:
                 source = value.args[0]
@@ -118,10 +120,17 @@ class Pusher:
         if self.pushed.ones is None:
             values = self._trace.values
             rows = next(v for v in values if v.target == "N")
-            n = rows.example
+            dtype = next(
+                v.example.dtype
+                for v in values
+                if v.op in ("param", "input")
+                and isinstance(v.example, torch.Tensor)
+                and v.example.is_floating_point()
+            )
             self.pushed.ones = Value(
-                len(values), "call", torch.ones, ((rows, 1),), {}, "",
-                torch.ones(n, 1), data=True, dims=("N", 1),
+                len(values), "call", torch.ones, ((rows, 1),),
+                {"dtype": dtype}, "", torch.ones(rows.example, 1, dtype=dtype),
+                data=True, dims=("N", 1),
             )  # fmt: skip
             values.append(self.pushed.ones)
         return self.pushed.ones

@@ -42,16 +42,27 @@ _OPERATORS = {
 _METADATA = frozenset({
     "dim", "ndimension", "is_floating_point", "is_complex", "is_contiguous",
     "get_device", "element_size", "data_ptr", "stride", "storage_offset",
-    "untyped_storage", "requires_grad_", "retain_grad", "register_hook",
+    "untyped_storage", "requires_grad_", "retain_grad",
     "__hash__", "__repr__", "__format__", "__str__", "_is_view", "is_pinned",
     "is_signed", "is_inference", "is_shared", "has_names", "is_same_size",
     "result_type", "is_tensor", "is_storage", "can_cast", "promote_types",
-    "is_grad_enabled", "get_default_dtype", "manual_seed", "is_nonzero_",
+    "is_grad_enabled", "get_default_dtype", "manual_seed",
     "broadcast_shapes", "set_grad_enabled", "__set__", "__dlpack__",
     "__dlpack_device__", "share_memory_", "finfo", "iinfo", "is_coalesced",
 })  # fmt: skip
 #: Properties that are tensors; all others are metadata.
-_TENSOR_PROPERTIES = frozenset({"T", "mT", "H", "mH", "data", "real"})
+_TENSOR_PROPERTIES = frozenset({
+    "T", "mT", "H", "mH", "data", "real", "imag",
+})  # fmt: skip
+#: What cuts a tensor into pieces, along a dimension.
+_CUTS = frozenset({
+    "split", "split_with_sizes", "chunk", "tensor_split", "vsplit", "unbind",
+    "narrow",
+})  # fmt: skip
+#: Functions whose loss would go unnoticed.
+_HOOKS = frozenset({
+    "register_hook", "register_post_accumulate_grad_hook",
+})  # fmt: skip
 #: Tensors that become Python numbers.
 _TO_NUMBER = frozenset({
     "item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero",
@@ -95,7 +106,7 @@ class Tracer(TorchFunctionMode):
         Of the probe.
     split_bias : bool
         Record a linear layer as a product and a sum.
-    keep_edges : bool
+    ignore_edge_dropout : bool
         Take no notice of dropout on values of edges.
     """
 
@@ -104,10 +115,10 @@ class Tracer(TorchFunctionMode):
         model: nn.Module,
         num_nodes: int,
         split_bias: bool = False,
-        keep_edges: bool = False,
+        ignore_edge_dropout: bool = False,
     ):
         super().__init__()
-        self._keep_edges = keep_edges
+        self._ignore_edge_dropout = ignore_edge_dropout
         self.trace = Trace()
         self._split_bias = split_bias
         self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
@@ -196,6 +207,13 @@ class Tracer(TorchFunctionMode):
                     "was changed in place through another view of it",
                     "Write the change out of place",
                 )
+            if tensor.requires_grad and value.target is torch.Tensor.detach:
+                self.refuse(
+                    "a custom autograd function, or reentrant checkpointing",
+                    "has a gradient of its own, which can't be followed",
+                    "Write it with functions of torch, or call checkpoint "
+                    "with use_reentrant=False",
+                )
             return value
         if id(tensor) in self._params:
             name, _ = self._params[id(tensor)]
@@ -248,6 +266,9 @@ class Tracer(TorchFunctionMode):
                 self.trace.guards.append(Guard(value, result))
             return result
         value = self.add("call", function, lifted, {}, result)
+        if function is int:
+            self.trace.guards.append(Guard(value, result, escaped=True))
+            return result
         return self.follow(result, value)
 
     def _to_number(self, function, name, args, kwargs) -> Any:
@@ -301,7 +322,7 @@ class Tracer(TorchFunctionMode):
                 return torch.Size(map(self.number, args[0].shape))
             if prop not in _TENSOR_PROPERTIES:
                 return func(*args, **kwargs)
-            if prop in ("data", "real"):
+            if prop == "data":
                 name, func = "detach", torch.Tensor.detach
         if name in _METADATA:
             return func(*args, **kwargs)
@@ -347,7 +368,7 @@ class Tracer(TorchFunctionMode):
         """Whether a dropout is none at all, or one of edges to ignore."""
         value = self.sizes.get(_shape(tensor)[0] if tensor.dim() else -1)
         of_edges = value is not None and value.target != "N"
-        return p == 0 or (self._keep_edges and of_edges)
+        return p == 0 or (self._ignore_edge_dropout and of_edges)
 
     def getitem(self, original: Callable, tensor: Any, index: Any) -> Any:
         """``tensor[index]``, which old versions of torch do not tell."""
@@ -368,6 +389,13 @@ class Tracer(TorchFunctionMode):
                 return self._call(torch.add, "add", (product, bias), {})
         if kwargs.get("out") is not None:
             self.refuse(name, "has out=", "Leave out= away")
+        if name in _HOOKS:
+            self.refuse(
+                name,
+                "changes gradients where they can't be followed",
+                "Scale or clip gradients in the training loop",
+            )
+        self._check_cut(name, args, kwargs)
         if name in ("__setitem__", "backward", "copy_", "set_"):
             self.refuse(
                 name,
@@ -404,6 +432,30 @@ class Tracer(TorchFunctionMode):
         self.bind_result(result, self._without_gradient(value))
         return result
 
+    def _check_cut(self, name: str, args: tuple, kwargs: dict) -> None:
+        """Refuse pieces of the nodes: how many there are is the graph's."""
+        if not args or not isinstance(args[0], torch.Tensor):
+            return
+        shape = _shape(args[0])
+        dim = None
+        if name in _CUTS:
+            place = 1 if name in ("unbind", "narrow") else 2
+            given = args[place] if len(args) > place else 0
+            dim = kwargs.get("dim", given)
+        elif name in ("__getitem__", "getitem"):
+            index = args[1] if isinstance(args[1], tuple) else args[1:2]
+            part = index[0] if index else None
+            ends = (part.start, part.stop) if isinstance(part, slice) else ()
+            if any(end is not None and not is_followed(end) for end in ends):
+                dim = 0
+        if dim is not None and shape and shape[dim] in self.sizes:
+            self.refuse(
+                name,
+                "takes some of the rows, by numbers that do not depend on "
+                "the graph",
+                "Give all nodes at once; mini-batches save the memory",
+            )
+
     def _without_gradient(self, value: Value) -> Value:
         """What is computed under no_grad has no gradient afterwards."""
         tensor = isinstance(value.example, torch.Tensor)
@@ -416,7 +468,9 @@ class Tracer(TorchFunctionMode):
         """The call in one spelling: operators, no in-place, no lenders."""
         largs, lkwargs = lifted
         lkwargs = {k: v for k, v in lkwargs.items() if k != "inplace"}
-        if largs and largs[-1] is True and name in _INPLACE_LAST:
+        functional = getattr(nn.functional, name, None) is func
+        last = functional and name in _INPLACE_LAST
+        if last and largs and largs[-1] is True:
             largs = (*largs[:-1], False)
         elif inplace and _is_inplace(name):
             name = name.strip("_")
@@ -477,6 +531,7 @@ class Tracer(TorchFunctionMode):
             and not any(True for _ in module.children())
             and not getattr(module, "inplace", False)
             and not isinstance(module, (nn.ModuleList, nn.ModuleDict))
+            and self._has_its_own(module)
         )
         self._scope.append(name)
         try:
@@ -488,6 +543,11 @@ class Tracer(TorchFunctionMode):
             raise
         finally:
             self._scope.pop()
+
+    def _has_its_own(self, module: nn.Module) -> bool:
+        """Whether its parameters are the model's, and not others for now."""
+        tensors = [*module.parameters(False), *module.buffers(False)]
+        return all(id(tensor) in self._params for tensor in tensors)
 
     def _leaf(self, original, module, name, args, kwargs) -> Any:
         if isinstance(module, nn.Identity):

@@ -11,7 +11,7 @@ from .errors import LCError
 from .evaluate import Evaluator, check_guards
 from .inputs import Input, InputRows
 from .precompute import precompute
-from .probes import Call, read_call
+from .probes import Call, differences, read_call
 from .report import Report
 from .values import Guard
 
@@ -36,6 +36,7 @@ class LCVersion:
     ):  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
         self._model, self._guards = call.model, guards
+        self._call = call
         self._names = set(call.graphs) | set(call.inputs)
 
     def precompute(
@@ -67,6 +68,13 @@ class LCVersion:
             raise LCError(
                 "", "precompute", f"lacks {', '.join(sorted(lacking))}",
                 "Give what the model is called with, as to lc_transform",
+            )  # fmt: skip
+        for difference in differences(self._call, call):
+            raise LCError(
+                "", "precompute", f"is called with another argument than "
+                f"lc_transform was: {difference}",
+                "Give what the model was transformed with; graph and "
+                "features may have other values and another size",
             )  # fmt: skip
         evaluate = Evaluator(call)
         with torch.no_grad():

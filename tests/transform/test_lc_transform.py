@@ -298,8 +298,8 @@ def test_memory_counts_what_is_made_on_the_way(graph, feat):
             h = dgl.ops.copy_u_sum(g, x * scale) * scale
             return dgl.ops.copy_u_sum(g, h.relu() * scale)
 
-    lc = lc_transform(Scaled(), graph, feat)
     wide = feat.repeat(1, 4096)
+    lc = lc_transform(Scaled(), graph, wide)
     with pytest.raises(dgl.DGLError, match="what they are made of"):
         lc.precompute(graph, wide, memory=wide.nbytes // 2)
 
@@ -318,6 +318,8 @@ def test_storage_type(graph, feat):
     lc = lc_transform(Layers(*gcn()).double(), graph, feat)
     (rows,) = lc.precompute(graph, feat, dtype=torch.float16)
     assert rows.dtype == torch.float16
+    expected = lc.module(rows.double())
+    assert torch.equal(lc.module(rows), expected)
 
 
 def test_another_graph_of_the_same_kind(graph, feat):
