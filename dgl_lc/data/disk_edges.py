@@ -8,13 +8,11 @@ the others. What a pass has written is kept if a later one is killed.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dgl import DGLError
-from tqdm.auto import tqdm
 
 from ..precompute.disk_folder import HEADER, Build, GrowingArray, build
 from ..precompute.disk_graph import KIND, DiskGraph
@@ -22,11 +20,12 @@ from ..precompute.kernels import disk_edges as kernels
 from ..precompute.memory import format_bytes, parse_bytes
 from ..precompute.threads import num_threads, ranges, run_parallel
 from .edge_sources import EdgeSource, Slice, edge_source
+from .read_ahead import read_ahead
 
 #: Edges read at a time, if memory allows.
 SLICE = 1 << 21
 _LEAST_SLICE = 256
-#: Slices in memory at once: one in work, one being read, one between them.
+#: Slices in memory at once, when they are read ahead.
 _SLICES = 3
 #: Bytes for a row: where it begins, its edges and its self-loops.
 _ROW_BYTES = 8 + 4 + 4
@@ -329,25 +328,17 @@ class _Sorter:
         run_parallel(lambda _, part: kernel(source, target, part), parts)
 
     def _slices(self, name: str) -> Iterator[Slice]:
-        """All edges, the next slice being read while one is in work."""
+        """All edges, a bar with this name beside them."""
         known = self._source.num_edges
         if known is None:
             known = self._work.notes.get("num_raw")
-        with (
-            tqdm(
-                total=None if known is None else 16 * known,
-                unit="B", unit_scale=True, unit_divisor=1024, desc=name,
-                disable=None if self._progress is None else not self._progress,
-                delay=2 if self._progress is None else 0,
-            ) as bar,
-            ThreadPoolExecutor(1, "dgl-lc read") as reader,
-        ):  # fmt: skip
-            slices = self._source.slices(self._slice)
-            coming = reader.submit(next, slices, None)
-            while (found := coming.result()) is not None:
-                coming = reader.submit(next, slices, None)
-                yield found
-                bar.update(16 * len(found[0]))
+        return read_ahead(
+            self._source.slices(self._slice),
+            lambda found: 16 * len(found[0]),
+            total=None if known is None else 16 * known,
+            name=name,
+            progress=self._progress,
+        )
 
     def _check_ids(self, ids: np.ndarray) -> None:
         if len(ids) == 0:
