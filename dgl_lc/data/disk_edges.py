@@ -29,6 +29,8 @@ _LEAST_SLICE = 256
 _SLICES = 3
 #: Bytes for a row: where it begins, its edges and its self-loops.
 _ROW_BYTES = 8 + 4 + 4
+#: Bytes that are left alone, at most: for Python and what it has loaded.
+_SPARE = 384 << 20
 #: Rows whose counts are looked at, at a time.
 _ROWS = 1 << 20
 
@@ -142,7 +144,7 @@ class _Sorter:
         if source.num_edges is not None:
             self._slice = min(self._slice, max(source.num_edges, 1))
         #: What is left for everything else.
-        self._room = budget - self._slice * edge
+        self._room = budget - self._slice * edge - min(budget // 8, _SPARE)
 
     def count(self) -> None:
         """Edges of each node, range by range where memory is short.
@@ -363,9 +365,10 @@ class _Sorter:
             )
 
     def _too_small(self, needed: int) -> DGLError:
-        enough = needed + self._budget - self._room
-        # Slices take a quarter at most.
-        enough = max(enough, -(-4 * needed // 3))
+        # What is kept is an eighth, and slices are a quarter at most, unless
+        # they are as small as they get.
+        kept = self._budget - self._room - min(self._budget // 8, _SPARE)
+        enough = max((needed + kept) * 8 // 7, needed * 8 // 5) + 8
         return DGLError(
             f"memory={format_bytes(self._budget)} is too small to sort "
             f"{self._source.what}: {format_bytes(enough)} would be enough "
