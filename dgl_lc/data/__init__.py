@@ -1,8 +1,11 @@
 """Graphs and tasks to work on: generated, from files, from DGL."""
 
 from .disk_edges import build_disk_graph
+from .disk_features import DiskFeatures, write_features
 from .files import save_npz
 from .node_data import NodeData
+from .ogb_binary import DiskData, prepare_ogb
+from .papers_like import write_papers_like
 from .sources import load
 from .synthetic import block_model, power_law_graph
 
@@ -12,5 +15,10 @@ __all__ = [
     "save_npz",
     "block_model",
     "power_law_graph",
+    "DiskData",
+    "DiskFeatures",
     "build_disk_graph",
+    "prepare_ogb",
+    "write_features",
+    "write_papers_like",
 ]

@@ -8,13 +8,11 @@ the others. What a pass has written is kept if a later one is killed.
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dgl import DGLError
-from tqdm.auto import tqdm
 
 from ..precompute.disk_folder import HEADER, Build, GrowingArray, build
 from ..precompute.disk_graph import KIND, DiskGraph
@@ -22,14 +20,17 @@ from ..precompute.kernels import disk_edges as kernels
 from ..precompute.memory import format_bytes, parse_bytes
 from ..precompute.threads import num_threads, ranges, run_parallel
 from .edge_sources import EdgeSource, Slice, edge_source
+from .read_ahead import read_ahead
 
 #: Edges read at a time, if memory allows.
 SLICE = 1 << 21
 _LEAST_SLICE = 256
-#: Slices in memory at once: one in work, one being read, one between them.
+#: Slices in memory at once, when they are read ahead.
 _SLICES = 3
 #: Bytes for a row: where it begins, its edges and its self-loops.
 _ROW_BYTES = 8 + 4 + 4
+#: Bytes that are left alone, at most: for Python and what it has loaded.
+_SPARE = 384 << 20
 #: Rows whose counts are looked at, at a time.
 _ROWS = 1 << 20
 
@@ -143,7 +144,7 @@ class _Sorter:
         if source.num_edges is not None:
             self._slice = min(self._slice, max(source.num_edges, 1))
         #: What is left for everything else.
-        self._room = budget - self._slice * edge
+        self._room = budget - self._slice * edge - min(budget // 8, _SPARE)
 
     def count(self) -> None:
         """Edges of each node, range by range where memory is short.
@@ -329,25 +330,17 @@ class _Sorter:
         run_parallel(lambda _, part: kernel(source, target, part), parts)
 
     def _slices(self, name: str) -> Iterator[Slice]:
-        """All edges, the next slice being read while one is in work."""
+        """All edges, a bar with this name beside them."""
         known = self._source.num_edges
         if known is None:
             known = self._work.notes.get("num_raw")
-        with (
-            tqdm(
-                total=None if known is None else 16 * known,
-                unit="B", unit_scale=True, unit_divisor=1024, desc=name,
-                disable=None if self._progress is None else not self._progress,
-                delay=2 if self._progress is None else 0,
-            ) as bar,
-            ThreadPoolExecutor(1, "dgl-lc read") as reader,
-        ):  # fmt: skip
-            slices = self._source.slices(self._slice)
-            coming = reader.submit(next, slices, None)
-            while (found := coming.result()) is not None:
-                coming = reader.submit(next, slices, None)
-                yield found
-                bar.update(16 * len(found[0]))
+        return read_ahead(
+            self._source.slices(self._slice),
+            lambda found: 16 * len(found[0]),
+            total=None if known is None else 16 * known,
+            name=name,
+            progress=self._progress,
+        )
 
     def _check_ids(self, ids: np.ndarray) -> None:
         if len(ids) == 0:
@@ -372,9 +365,10 @@ class _Sorter:
             )
 
     def _too_small(self, needed: int) -> DGLError:
-        enough = needed + self._budget - self._room
-        # Slices take a quarter at most.
-        enough = max(enough, -(-4 * needed // 3))
+        # What is kept is an eighth, and slices are a quarter at most, unless
+        # they are as small as they get.
+        kept = self._budget - self._room - min(self._budget // 8, _SPARE)
+        enough = max((needed + kept) * 8 // 7, needed * 8 // 5) + 8
         return DGLError(
             f"memory={format_bytes(self._budget)} is too small to sort "
             f"{self._source.what}: {format_bytes(enough)} would be enough "

@@ -103,7 +103,7 @@ class NpyEdges(EdgeSource):
         self.edge_bytes = 16
 
     def made_from(self) -> dict[str, Any]:
-        return _file_stamp(self.path)
+        return file_stamp(self.path)
 
     def slices(self, size: int) -> Iterator[Slice]:
         for begin in range(0, self._count, size):
@@ -125,7 +125,7 @@ class CsvEdges(EdgeSource):
         self._header = 0 if header else None
 
     def made_from(self) -> dict[str, Any]:
-        return _file_stamp(self.path) | {"header": self._header == 0}
+        return file_stamp(self.path) | {"header": self._header == 0}
 
     def slices(self, size: int) -> Iterator[Slice]:
         try:
@@ -171,7 +171,8 @@ def _int64(ids: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(ids, dtype=np.int64)
 
 
-def _file_stamp(path: Path) -> dict[str, Any]:
+def file_stamp(path: Path) -> dict[str, Any]:
+    """What stands for a file's content, without reading it."""
     found = path.stat()
     return {
         "file": path.name,

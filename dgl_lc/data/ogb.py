@@ -2,7 +2,6 @@
 
 import os
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import dgl
@@ -13,30 +12,19 @@ from dgl import DGLError
 
 from .arrays import check_range
 from .node_data import SPLITS, NodeData
+from .ogb_download import OgbDataset, download
 from .undirected import both_directions
 
 _RAW = ("edge", "node-feat", "node-label", "num-node-list")
 _BROKEN = (OSError, EOFError, ValueError, OverflowError, zlib.error)
 
 
-@dataclass(frozen=True)
-class _Dataset:
-    archive: str
-    split: str
-    num_classes: int
-
-    @property
-    def url(self) -> str:
-        base = "http://snap.stanford.edu/ogb/data/nodeproppred"
-        return f"{base}/{self.archive}.zip"
-
-
 #: Those with one graph, features and one class for each node.
 DATASETS = {
-    "ogbn-arxiv": _Dataset("arxiv", "time", 40),
-    "ogbn-products": _Dataset("products", "sales_ranking", 47),
+    "ogbn-arxiv": OgbDataset("arxiv", "time", 40, 300 * 10**6),
+    "ogbn-products": OgbDataset("products", "sales_ranking", 47, 4 * 10**9),
 }
-#: Known by name, and refused.
+#: Known by name, and read elsewhere.
 PAPERS = "ogbn-papers100m"
 
 
@@ -73,8 +61,8 @@ def load_ogb(
     key = str(name).lower().replace("_", "-")
     if key == PAPERS:
         raise DGLError(
-            "ogbn-papers100M is stored as binary files of 57 GB and more: it "
-            "comes with out-of-core support, in a later version."
+            "ogbn-papers100M does not fit into memory: turn its files into a "
+            "task on disk with dgl_lc.data.prepare_ogb(root, out)."
         )
     if key not in DATASETS:
         raise DGLError(
@@ -86,7 +74,7 @@ def load_ogb(
     if not (base / "raw").is_dir():
         home = base / key.replace("-", "_")
         if not home.is_dir() or not any(home.iterdir()):
-            _download(key, base, home)
+            download(key, dataset, base, home, _files(dataset, home))
     missing = [
         str(file) for file in _files(dataset, home) if not file.is_file()
     ]
@@ -98,63 +86,34 @@ def load_ogb(
     return _read(key, home, add_reverse)
 
 
-def _files(dataset: _Dataset, home: Path) -> list[Path]:
+def _files(dataset: OgbDataset, home: Path) -> list[Path]:
     raw = [home / "raw" / f"{name}.csv.gz" for name in _RAW]
     return raw + [_split_file(dataset, home, split) for split in SPLITS]
 
 
-def _split_file(dataset: _Dataset, home: Path, split: str) -> Path:
+def _split_file(dataset: OgbDataset, home: Path, split: str) -> Path:
     return home / "split" / dataset.split / f"{split}.csv.gz"
-
-
-def _download(name: str, folder: Path, home: Path) -> None:
-    dataset = DATASETS[name]
-    try:
-        # Not at the top: OGB asks the network for its newest version.
-        from ogb.utils.url import decide_download, download_url, extract_zip
-
-        # Above 1 GB it asks, and a run without a terminal cannot answer.
-        if not decide_download(dataset.url):
-            raise RuntimeError("it was declined")
-        archive = download_url(dataset.url, str(folder))
-        try:
-            extract_zip(archive, str(folder))
-        finally:
-            # A broken one would be used again.
-            os.unlink(archive)
-        if home.is_dir():
-            home.rmdir()
-        os.replace(folder / dataset.archive, home)
-    except Exception as error:
-        wanted = ", ".join(
-            str(file.relative_to(home)) for file in _files(dataset, home)
-        )
-        raise DGLError(
-            f"{name} could not be downloaded ({type(error).__name__}: "
-            f"{error}). Without a network, get {dataset.url} elsewhere and "
-            f"unpack it so that {home} has {wanted}."
-        ) from error
 
 
 def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
     dataset = DATASETS[name]
     edge, node_feat, node_label, num_node_list = _files(dataset, home)[:4]
-    counts = _csv(num_node_list, np.int64, columns=1)
+    counts = read_csv(num_node_list, np.int64, columns=1)
     if len(counts) != 1:
         raise DGLError(
             f"{num_node_list} should hold one number, the nodes of the one "
             f"graph, got {len(counts)}."
         )
     n = int(counts[0, 0])
-    source, target = _csv(edge, np.int64, columns=2).T
+    source, target = read_csv(edge, np.int64, columns=2).T
     for ends in (source, target):
         check_range(ends, n, str(edge), "nodes")
     if add_reverse:
         source, target = both_directions(source, target, n)
-    feat = _csv(node_feat, np.float32)
+    feat = read_csv(node_feat, np.float32)
     if np.isnan(feat).any():
         raise DGLError(f"{node_feat} has empty fields, or nan.")
-    labels = _csv(node_label, np.int64, columns=1)[:, 0]
+    labels = read_csv(node_label, np.int64, columns=1)[:, 0]
     for file, rows in ((node_feat, feat), (node_label, labels)):
         if len(rows) != n:
             raise DGLError(
@@ -163,7 +122,7 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
             )
     splits = {}
     for split in SPLITS:
-        ids = _csv(_split_file(dataset, home, split), np.int64, columns=1)
+        ids = read_csv(_split_file(dataset, home, split), np.int64, columns=1)
         splits[split] = torch.from_numpy(ids[:, 0].copy())
     try:
         return NodeData(
@@ -185,7 +144,7 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
         raise DGLError(f"{home}: {error}") from None
 
 
-def _csv(path: Path, dtype: type, columns: int | None = None) -> np.ndarray:
+def read_csv(path: Path, dtype: type, columns: int | None = None) -> np.ndarray:
     """A matrix of numbers, without a header."""
     try:
         table = pd.read_csv(path, compression="gzip", header=None, dtype=dtype)

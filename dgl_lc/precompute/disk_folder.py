@@ -307,8 +307,8 @@ def read_manifest(path: Path, kind: str, again: str) -> dict[str, Any]:
                 f"arguments, and it goes on where it stopped."
             )
         raise DGLError(
-            f"{path} has no {MANIFEST}: it is not the folder of a {kind} that "
-            f"{again} wrote."
+            f"{path} has no {MANIFEST}: {again} did not finish it, or it is "
+            f"not the folder of a {kind}."
         )
     manifest = read_json(file)
     _check_head(manifest, file, f"dgl-lc {kind}")

@@ -73,6 +73,21 @@ def place(source, target, low, high, first, back, drop_loops, cursor, indices):
 
 
 @jit
+def _sort(ids):
+    # Most rows are short, and Numba's sort allocates memory at every call.
+    if len(ids) > 64:
+        ids.sort()
+        return
+    for i in range(1, len(ids)):
+        mine = ids[i]
+        j = i
+        while j > 0 and ids[j - 1] > mine:
+            ids[j] = ids[j - 1]
+            j -= 1
+        ids[j] = mine
+
+
+@jit
 def merge_rows(starts, low, high, first, indices, counts, loops):
     """Sort rows low to high, merge duplicates and close the gaps.
 
@@ -83,7 +98,7 @@ def merge_rows(starts, low, high, first, indices, counts, loops):
     end = starts[low]
     for row in range(low, high):
         mine = indices[starts[row] : starts[row + 1]]
-        mine.sort()
+        _sort(mine)
         begin, last = end, -1
         for i in range(len(mine)):
             if mine[i] != last:
