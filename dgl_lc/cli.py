@@ -9,7 +9,7 @@ import torch
 from dgl import DGLError
 
 from . import __version__
-from .data import load
+from .data import DiskData, NodeData, load
 from .experiments.demo import run_demo
 from .experiments.run import MODELS, train_model
 from .nn.model import HopModel
@@ -181,9 +181,9 @@ def _add_precompute(commands) -> None:
     add("--no-self-loop", action="store_true",
         help="take the graph's edges as they are")  # fmt: skip
     add("--dtype", choices=list(KINDS.values()),
-        help="how hop features are stored (default: as the features)")  # fmt: skip
+        help="how they are stored (default: as the features)")  # fmt: skip
     add("--split-only", action="store_true",
-        help="only the rows of the training, validation and test nodes")  # fmt: skip
+        help="only the rows of the nodes of the split")  # fmt: skip
     add("--add-reverse", action="store_true",
         help="give every edge of a file its reverse")  # fmt: skip
     precompute.set_defaults(run=_precompute)
@@ -202,8 +202,9 @@ def _add_store(commands) -> None:
 
 
 def _precompute(args: argparse.Namespace) -> int:
-    if (Path(args.data) / "data.json").is_file():
-        data = DiskData.open(args.data)
+    data: DiskData | NodeData
+    if (Path(args.data) / "graph").is_dir():
+        data = DiskData(args.data)
     else:
         data = load(args.data, **_reverse(args))
     print(data, flush=True)

@@ -1,4 +1,4 @@
-"""Train a model on ogbn-papers100M: 111M nodes, 1.6B edges, an ordinary machine.
+"""Train a model on ogbn-papers100M (111M nodes) on an ordinary machine.
 
 Flowchart of the main sequence; every stage is kept on disk, and a run that
 was stopped goes on where it was:
@@ -29,9 +29,8 @@ import numpy as np
 import torch
 from common import adam
 
-from dgl_lc.data.ogb_binary import prepare_ogb
-from dgl_lc.data.papers_like import write_papers_like
-from dgl_lc.nn import FSGNN, LCGCN, LCGPRGNN, LCJKNet, SGC
+from dgl_lc.data import prepare_ogb, write_papers_like
+from dgl_lc.nn import FSGNN, LCGCN, LCGPRGNN, SGC, LCJKNet
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.training import fit, predict
 
@@ -192,7 +191,7 @@ def parse_args(argv=None):
     add("--feat-dim", type=int, default=128,
         help="columns of the generated features (%(default)s)")  # fmt: skip
     add("--consume-raw", action="store_true",
-        help="remove raw files as they are converted, for a small disk")  # fmt: skip
+        help="remove raw files once they are converted")  # fmt: skip
     add("--out", help="where to keep what is prepared (in --root)")
     args = parser.parse_args(argv)
     args.dtype = getattr(torch, args.dtype)

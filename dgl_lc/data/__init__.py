@@ -1,7 +1,8 @@
 """Graphs and tasks to work on: generated, from files, from DGL."""
 
+from ..precompute.disk_features import DiskFeatures
 from .disk_edges import build_disk_graph
-from .disk_features import DiskFeatures, write_features
+from .disk_features import write_features
 from .files import save_npz
 from .node_data import NodeData
 from .ogb_binary import DiskData, prepare_ogb

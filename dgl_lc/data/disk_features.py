@@ -14,12 +14,15 @@ import numpy as np
 import torch
 from dgl import DGLError
 
+from ..precompute.disk_features import (
+    KIND,
+    STORED,
+    DiskFeatures,
+    file_of,
+)
 from ..precompute.disk_folder import (
     Build,
     build,
-    map_array,
-    read_manifest,
-    verify_files,
 )
 from ..precompute.memory import format_bytes, parse_bytes
 from ..precompute.threads import num_threads, run_parallel
@@ -28,14 +31,6 @@ from .edge_sources import file_stamp
 from .npz_stream import Member
 from .read_ahead import read_ahead
 
-KIND = "features"
-#: What a number type is in the files: NumPy has no bfloat16.
-STORED: dict[torch.dtype, np.dtype] = {
-    torch.float32: np.dtype("<f4"),
-    torch.float16: np.dtype("<f2"),
-    torch.bfloat16: np.dtype("<i2"),
-}
-_NAMES = {str(dtype).removeprefix("torch."): dtype for dtype in STORED}
 #: Bytes of rows that are read at a time, if memory allows.
 _SLICE = 1 << 25
 #: Bytes after which the work is kept.
@@ -73,7 +68,7 @@ def write_features(
     progress: bool | None = None,
     resume: bool = True,
     on_commit: Callable[[int], None] | None = None,
-) -> "DiskFeatures":
+) -> DiskFeatures:
     """Write features into a folder of column blocks, in bounded memory.
 
     Parameters
@@ -185,7 +180,7 @@ def _write(
     firsts = range(0, d, width)
     stored = STORED[dtype]
     files = [
-        work.array(_file(place), stored, min(width, d - first))
+        work.array(file_of(place), stored, min(width, d - first))
         for place, first in enumerate(firsts)
     ]
     done = files[0].count
@@ -260,103 +255,4 @@ def _check_disk(path: Path, needed: int) -> None:
         raise DGLError(
             f"{path}: the features need {format_bytes(needed)} of disk, free "
             f"are {format_bytes(free)}."
-        )
-
-
-def _file(place: int) -> str:
-    return f"columns_{place:04d}.npy"
-
-
-class DiskFeatures:
-    """Features in a folder of column blocks, opened without reading them.
-
-    Parameters
-    ----------
-    path : path
-        The folder, written by :func:`write_features`.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Nodes and columns.
-    dtype : torch.dtype
-        float32, float16 or bfloat16.
-    width : int
-        Columns in a file; a block inside one file is not copied.
-    key : str
-        Stands for the content. It is read from the manifest.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self.manifest: dict[str, Any] = read_manifest(
-            self.path, KIND, "write_features"
-        )
-        n, d = self.manifest["shape"]
-        self.shape: tuple[int, int] = (n, d)
-        self.dtype: torch.dtype = _NAMES[self.manifest["dtype"]]
-        self.width: int = self.manifest["width"]
-
-    @property
-    def key(self) -> str:
-        return self.manifest["key"]
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def block(self, first: int, last: int) -> torch.Tensor:
-        """Columns first to last of all rows.
-
-        From one file they are mapped, from several they are copied.
-        """
-        if not 0 <= first < last <= self.shape[1]:
-            raise DGLError(
-                f"columns {first} to {last} are not there: the features have "
-                f"columns 0 to {self.shape[1]}."
-            )
-        if (last - 1) // self.width == first // self.width:
-            place = first // self.width
-            begin = place * self.width
-            return self._map(place)[:, first - begin : last - begin]
-        result = torch.empty(self.shape[0], last - first, dtype=self.dtype)
-        for begin, end, part in self._parts(first, last):
-            result[:, begin - first : end - first] = part
-        return result
-
-    def rows(self, ids: Any) -> torch.Tensor:
-        """All columns of these nodes."""
-        ids = torch.as_tensor(ids)
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(self):
-            raise DGLError(
-                f"ids should be from 0 to {len(self) - 1}, got "
-                f"{int(ids.min())} to {int(ids.max())}."
-            )
-        result = torch.empty(len(ids), self.shape[1], dtype=self.dtype)
-        for begin, end, part in self._parts(0, self.shape[1]):
-            result[:, begin:end] = part[ids]
-        return result
-
-    def _parts(
-        self, first: int, last: int
-    ) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """The files with these columns: first and last column, and values."""
-        for place in range(first // self.width, (last - 1) // self.width + 1):
-            base = place * self.width
-            begin, end = max(first, base), min(last, base + self.width)
-            yield begin, end, self._map(place)[:, begin - base : end - base]
-
-    def _map(self, place: int) -> torch.Tensor:
-        # Not read-only, as torch cannot know that; the file stays as it is.
-        array = map_array(self.path, self.manifest, _file(place), "c")
-        tensor = torch.from_numpy(np.asarray(array))
-        return tensor.view(self.dtype)
-
-    def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
-        verify_files(self.path, self.manifest)
-
-    def __repr__(self) -> str:
-        return (
-            f"DiskFeatures({str(self.path)!r}, {self.shape[0]:,} nodes, "
-            f"{self.shape[1]} columns, {self.dtype})"
         )

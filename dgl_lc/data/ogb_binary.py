@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
+from ..precompute.disk_features import STORED, DiskFeatures
 from ..precompute.disk_folder import (
     HEADER,
     MANIFEST,
@@ -25,12 +26,7 @@ from ..precompute.disk_folder import (
 )
 from ..precompute.disk_graph import DiskGraph
 from .disk_edges import build_disk_graph
-from .disk_features import (
-    STORED,
-    DiskFeatures,
-    feature_source,
-    write_features,
-)
+from .disk_features import feature_source, write_features
 from .edge_sources import NpzEdges, file_stamp
 from .free_disk import free_range
 from .node_data import SPLITS

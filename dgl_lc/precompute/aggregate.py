@@ -10,6 +10,8 @@ import torch
 from dgl import DGLError
 
 from ..hops import HopFeatures
+from .disk_features import DiskFeatures
+from .disk_graph import DiskGraph
 from .engine import run, run_to_disk
 from .inputs import check_device
 from .memory import format_bytes, parse_bytes
@@ -20,8 +22,8 @@ from .store import open_store
 
 
 def block_aggregate(
-    g: dgl.DGLGraph,
-    feat: torch.Tensor | np.ndarray,
+    g: dgl.DGLGraph | DiskGraph,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
     K: int,
     *,
     norm: str = "both",
@@ -46,11 +48,12 @@ def block_aggregate(
 
     Parameters
     ----------
-    g : DGLGraph
-        A homogeneous graph on the CPU.
-    feat : Tensor or numpy.ndarray
+    g : DGLGraph or DiskGraph
+        A homogeneous graph on the CPU, or one on disk.
+    feat : Tensor, numpy.ndarray or DiskFeatures
         Features :math:`X`, a row for each node; a ``numpy.memmap`` is read
-        in order, once.
+        in order, once for each column block, features on disk in column
+        blocks once.
     K : int
         The last hop.
     norm : str
@@ -126,8 +129,8 @@ def block_aggregate(
 
 
 def plan(
-    g: dgl.DGLGraph,
-    feat: torch.Tensor | np.ndarray,
+    g: dgl.DGLGraph | DiskGraph,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
     K: int,
     *,
     norm: str = "both",

@@ -29,7 +29,7 @@ def run(
     result = {}
     for hop in request.kept:
         if hop == 0 and work.all_rows and work.shares_features:
-            result[hop] = request.feat
+            result[hop] = request.columns(0, work.num_feats)
         else:
             result[hop] = empty(work.kept_rows, work.num_feats, request.dtype)
     with _progress(work, progress) as bar:
@@ -77,17 +77,16 @@ def _progress(work: Work, progress: bool | None) -> tqdm:
 
 def _column_block(request, engine, first, last, result, bar) -> None:
     """All hops of columns first to last, into the result's columns."""
-    features, width = request.columns(first, last), last - first
-    all_rows = request.nodes is None
+    width, all_rows = last - first, request.nodes is None
     if request.shares_features:
-        values = features
+        values = request.columns(first, last)
     elif all_rows and 0 in result:
         values = result[0]
-        copy_rows(features, None, values)
+        request.copy_columns(first, last, None, values)
     elif request.last > 0:
-        values = engine.read(features)
+        values = engine.read(request, first, last)
     if not all_rows and 0 in result:
-        copy_rows(features, request.nodes, result[0])
+        request.copy_columns(first, last, request.nodes, result[0])
     for hop in range(1, request.last + 1):
         direct = all_rows and hop in result
         target = result[hop] if direct else engine.buffer(hop, width)
@@ -99,14 +98,18 @@ def _column_block(request, engine, first, last, result, bar) -> None:
 
 def _stored_block(request, engine, first, last, store, bar) -> None:
     """All hops of columns first to last, into a store."""
-    features, width = request.columns(first, last), last - first
-    nodes = request.nodes
+    width, nodes = last - first, request.nodes
     if engine is None:
-        store.keep(0, first, features.to(request.dtype), nodes)
+        # Hop 0 alone.
+        rows = request.graph.num_nodes() if nodes is None else len(nodes)
+        values = torch.empty(rows, width, dtype=request.dtype)
+        request.copy_columns(first, last, nodes, values)
+        store.keep(0, first, values, None)
         return
-    values, places = features, nodes
-    if not request.shares_features:
-        values = engine.read(features)
+    if request.shares_features:
+        values, places = request.columns(first, last), nodes
+    else:
+        values = engine.read(request, first, last)
         places = None if nodes is None else engine.places(0, nodes)
     if 0 in request.kept:
         store.keep(0, first, values, places)
@@ -161,11 +164,11 @@ class Engine:
         rows = len(self.rows[hop]) or self._num_nodes
         return self._buffers[hop % 2][:rows, :width]
 
-    def read(self, features: torch.Tensor) -> torch.Tensor:
+    def read(self, request: Request, first: int, last: int) -> torch.Tensor:
         """The rows of the features that are needed, in the first buffer."""
-        values, rows = self.buffer(0, features.shape[1]), self.rows[0]
-        copy_rows(
-            features, torch.from_numpy(rows) if len(rows) else None, values
+        values, rows = self.buffer(0, last - first), self.rows[0]
+        request.copy_columns(
+            first, last, torch.from_numpy(rows) if len(rows) else None, values
         )
         return values
 

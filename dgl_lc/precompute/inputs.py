@@ -9,6 +9,7 @@ import torch
 from dgl import DGLError
 
 from ..hops import FilterSpec, check_ids
+from .disk_features import DiskFeatures
 from .disk_graph import DiskGraph
 
 #: The types in which hop features can be stored.
@@ -58,9 +59,13 @@ def check_graph(graph: dgl.DGLGraph | DiskGraph) -> None:
 
 
 def check_features(
-    graph: dgl.DGLGraph, feat: torch.Tensor | np.ndarray
-) -> torch.Tensor:
+    graph: dgl.DGLGraph | DiskGraph,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+) -> torch.Tensor | DiskFeatures:
     """The features as a dense real tensor with a row for each node."""
+    if isinstance(feat, DiskFeatures):
+        _check_num_rows(graph, feat)
+        return feat
     if isinstance(feat, np.ndarray):
         feat = _from_numpy(feat)
     if not isinstance(feat, torch.Tensor):
@@ -86,18 +91,24 @@ def check_features(
             f"feat should have two dimensions, (nodes, columns), got shape "
             f"{tuple(feat.shape)}."
         )
-    if feat.shape[0] != graph.num_nodes():
-        raise DGLError(
-            f"feat has {feat.shape[0]} rows, but g has {graph.num_nodes()} "
-            f"nodes."
-        )
+    _check_num_rows(graph, feat)
     if feat.shape[1] == 0:
         raise DGLError("feat has no columns.")
     return feat
 
 
-def is_on_disk(feat: torch.Tensor | np.ndarray) -> bool:
+def _check_num_rows(graph, feat) -> None:
+    if feat.shape[0] != graph.num_nodes():
+        raise DGLError(
+            f"feat has {feat.shape[0]} rows, but g has {graph.num_nodes()} "
+            f"nodes."
+        )
+
+
+def is_on_disk(feat: torch.Tensor | np.ndarray | DiskFeatures) -> bool:
     """Whether these are memory-mapped features: read in order, once."""
+    if isinstance(feat, DiskFeatures):
+        return True
     array: object = feat
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):

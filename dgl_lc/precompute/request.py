@@ -9,9 +9,12 @@ import torch
 from ..hops import FilterSpec
 from . import inputs
 from .csc import InEdges, in_edges
+from .disk_features import DiskFeatures
+from .disk_graph import DiskGraph
 from .frontier import frontier
 from .kernels.gather import accumulator
 from .plan import Work
+from .rows import copy_rows
 from .store import StoreWriter, fingerprint
 from .threads import num_threads
 
@@ -32,8 +35,8 @@ class Request:
         Whether the kernels can read the features where they are.
     """
 
-    graph: dgl.DGLGraph
-    feat: torch.Tensor
+    graph: dgl.DGLGraph | DiskGraph
+    feat: torch.Tensor | DiskFeatures
     spec: FilterSpec
     weight: torch.Tensor | None
     nodes: torch.Tensor | None
@@ -52,13 +55,27 @@ class Request:
         spec = inputs.check_spec(norm, self_loop, weight is not None)
         nodes = inputs.check_nodes(g, nodes)
         dtype = inputs.check_dtype(dtype, feat)
-        by_rows = feat.stride(1) == 1 or feat.shape[1] == 1
-        shares = by_rows and feat.dtype == dtype and not on_disk
+        shares = not on_disk and _has_rows(feat) and feat.dtype == dtype
         return cls(g, feat, spec, weight, nodes, kept, dtype, shares)
 
     def columns(self, first: int, last: int) -> torch.Tensor:
-        """Some columns of the features."""
+        """Some columns of features that the kernels can read."""
+        assert isinstance(self.feat, torch.Tensor)
         return self.feat[:, first:last]
+
+    def copy_columns(
+        self,
+        first: int,
+        last: int,
+        rows: torch.Tensor | None,
+        target: torch.Tensor,
+    ) -> None:
+        """Copy some columns, of some rows or of all, to a target."""
+        if isinstance(self.feat, torch.Tensor):
+            copy_rows(self.feat[:, first:last], rows, target)
+            return
+        for begin, end, part in self.feat.parts(first, last):
+            copy_rows(part, rows, target[:, begin - first : end - first])
 
     @property
     def kind(self) -> str:
@@ -143,7 +160,7 @@ def survey(
         all_rows=request.nodes is None,
         shares_features=request.shares_features,
         input_rows=len(rows[0]) or n,
-        input_size=request.feat.element_size(),
+        input_size=request.feat.dtype.itemsize,
         num_diagonals=request.spec.num_diagonals,
         weighted=weight is not None,
         copies_weight=weight is not None
@@ -156,7 +173,14 @@ def survey(
     return Survey(edges, rows, work)
 
 
-def _key_of(tensor: torch.Tensor) -> str:
+def _has_rows(feat: torch.Tensor) -> bool:
+    """Whether the numbers of a row lie together."""
+    return feat.stride(1) == 1 or feat.shape[1] == 1
+
+
+def _key_of(tensor: torch.Tensor | DiskFeatures) -> str:
+    if isinstance(tensor, DiskFeatures):
+        return tensor.key
     if tensor.dtype == torch.bfloat16:
         tensor = tensor.view(torch.int16)
     return fingerprint(tensor.numpy())

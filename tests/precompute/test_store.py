@@ -12,6 +12,7 @@ from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.precompute import block_aggregate, open_store, store
 from dgl_lc.precompute.kernels.sums import add_sums, factors
 from dgl_lc.precompute.request import Work
@@ -291,3 +292,38 @@ def test_one_changed_bit_changes_the_sum(place, bit):
     add_sums(rows[:, :7], factors(16)[:7], after)
     add_sums(rows[:, 7:], factors(16)[7:], after)
     assert before[0] != after[0]
+
+
+@pytest.fixture
+def on_disk(g, x, tmp_path):
+    """The graph and its features, as folders."""
+    ends = torch.stack(g.edges()).numpy()
+    np.save(tmp_path / "edges.npy", ends)
+    np.save(tmp_path / "x.npy", x.numpy())
+    graph = build_disk_graph(tmp_path / "edges.npy", 60, tmp_path / "graph")
+    feat = write_features(tmp_path / "x.npy", tmp_path / "feat", width=16)
+    return graph, feat
+
+
+@pytest.mark.parametrize("nodes", [None, [5, 3, 59, 5]])
+@pytest.mark.parametrize("hops", [None, [0], [3]])
+@pytest.mark.parametrize("norm", ["both", "left"])
+def test_a_graph_on_disk(g, x, on_disk, tmp_path, nodes, hops, norm):
+    options = {"nodes": nodes, "hops": hops, "norm": norm}
+    expected = block_aggregate(g, x, 3, **options)
+    held = block_aggregate(*on_disk, 3, **options)
+    kept = block_aggregate(*on_disk, 3, out=tmp_path / "s", **options)
+    for found in (held, kept):
+        torch.testing.assert_close(found.stack, expected.stack)
+    assert torch.equal(held.stack, kept.stack)
+
+
+def test_features_on_disk_of_another_graph(on_disk):
+    with pytest.raises(DGLError, match="feat has 60 rows, but g has 61"):
+        block_aggregate(random_graph(61), on_disk[1], 2)
+
+
+def test_column_blocks_across_files(g, x, on_disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "widths", lambda self: [24])
+    found = block_aggregate(*on_disk, 2, out=tmp_path / "s")
+    torch.testing.assert_close(found.stack, block_aggregate(g, x, 2).stack)
