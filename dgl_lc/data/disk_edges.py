@@ -181,33 +181,26 @@ class _Sorter:
         self, low: int, counts: list[np.ndarray], row_bytes: int
     ) -> None:
         rows = len(counts[0])
-        parts = [
-            (low + begin, low + end)
-            for begin, end in ranges(rows, self._threads)
-        ]
         checked = low == 0
         total = 0
         passes = -(-self._n * row_bytes // max(self._room, 1))
         name = "count edges" + (f" ({passes} passes)" if passes > 1 else "")
+        rough = self._rough_sort(low, low + rows)
 
-        def count(source, target, part):
-            first, last = parts[part]
-            kernels.count_rows(
-                source, target, first, last, low,
-                self._back, self._drop_loops, counts[0],
-            )  # fmt: skip
-            if not self._back:
-                kernels.count_sources(
-                    source, target, first, last, low,
-                    self._drop_loops, counts[1], counts[2],
-                )  # fmt: skip
+        def count(*bucket):
+            kernels.count(*bucket, counts[0])
 
         for source, target in self._slices(name):
             if checked:
                 self._check_ids(source)
                 self._check_ids(target)
             total += len(source)
-            self._run(count, source, target, len(parts))
+            if rough.is_full(len(source)):
+                rough.empty(count)
+            rough.add(source, target)
+            if not self._back:
+                self._count_sources(source, target, low, *counts[1:])
+        rough.empty(count)
         for part in counts:
             if part.min(initial=0) < 0:
                 node = low + int(np.argmax(part < 0))
@@ -217,6 +210,30 @@ class _Sorter:
                 )
         if checked:
             self._work.notes["num_raw"] = total
+
+    def _count_sources(
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        low: int,
+        out_edges: np.ndarray,
+        loops: np.ndarray,
+    ) -> None:
+        parts = ranges(len(out_edges), self._threads)
+
+        def count(_, part):
+            first, last = (low + row for row in parts[part])
+            kernels.count_sources(
+                source, target, first, last, low,
+                self._drop_loops, out_edges, loops,
+            )  # fmt: skip
+
+        run_parallel(count, len(parts))
+
+    def _rough_sort(self, low: int, high: int) -> "_RoughSort":
+        return _RoughSort(
+            self._pairs, low, high, self._back, self._drop_loops, self._threads
+        )
 
     def fill(self) -> None:
         """Write range after range of destinations."""
@@ -278,15 +295,17 @@ class _Sorter:
     def _fill_range(
         self, low: int, high: int, starts: np.ndarray, buffer: np.ndarray
     ) -> None:
-        rough = _RoughSort(
-            self._pairs, low, high, self._back, self._drop_loops, self._threads
-        )
+        rough = self._rough_sort(low, high)
+
+        def place(*bucket):
+            kernels.place(*bucket, starts[1:], buffer)
+
         name = f"sort edges ({100 * low // self._n} %)"
         for source, target in self._slices(name):
             if rough.is_full(len(source)):
-                rough.empty_into(starts[1:], buffer)
+                rough.empty(place)
             rough.add(source, target)
-        rough.empty_into(starts[1:], buffer)
+        rough.empty(place)
 
     def _check_filled(self, counts: np.ndarray, starts: np.ndarray) -> None:
         for begin, end in _chunks(len(counts), _ROWS):
@@ -323,15 +342,6 @@ class _Sorter:
             begin = int(starts[first])
             indices.append(buffer[begin : begin + size])
         return counts, loops
-
-    def _run(
-        self,
-        kernel: Callable,
-        source: np.ndarray,
-        target: np.ndarray,
-        parts: int,
-    ) -> None:
-        run_parallel(lambda _, part: kernel(source, target, part), parts)
 
     def _slices(self, name: str) -> Iterator[Slice]:
         """All edges, a bar with this name beside them."""
@@ -431,17 +441,16 @@ class _RoughSort:
         self._firsts += firsts
         self._begins += begins
 
-    def empty_into(self, cursor: np.ndarray, indices: np.ndarray) -> None:
-        """Put the edges where they belong."""
+    def empty(self, put: Callable) -> None:
+        """Let ``put(pairs, firsts, begins, bucket)`` have every bucket."""
         if not self._firsts:
             return
         firsts = np.array(self._firsts)
         begins = np.stack(self._begins)
-
-        def place(_, bucket):
-            kernels.place(self._pairs, firsts, begins, bucket, cursor, indices)
-
-        run_parallel(place, self._buckets)
+        run_parallel(
+            lambda _, bucket: put(self._pairs, firsts, begins, bucket),
+            self._buckets,
+        )
         self._forget()
 
 

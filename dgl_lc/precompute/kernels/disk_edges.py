@@ -21,19 +21,6 @@ def bounds(ids):
 
 
 @jit
-def count_rows(source, target, low, high, first, back, drop_loops, counts):
-    """Count the edges of each row."""
-    for i in _select(target, low, high):
-        if drop_loops and source[i] == target[i]:
-            continue
-        counts[target[i] - first] += 1
-    if back:
-        for i in _select(source, low, high):
-            if source[i] != target[i]:
-                counts[source[i] - first] += 1
-
-
-@jit
 def count_sources(source, target, low, high, first, drop_loops, out, loops):
     """Count edges by source, and self-loops."""
     for i in _select(source, low, high):
@@ -79,6 +66,16 @@ def scatter(source, target, low, high, shift, back, drop_loops, pairs, begins):
         _deal(target, source, low, high, shift, drop_loops, ends, out)
         if back:
             _deal(source, target, low, high, shift, True, ends, out)
+
+
+@jit
+def count(pairs, firsts, begins, bucket, counts):
+    """Count a bucket's pairs by row; they are as in :func:`place`."""
+    for piece in range(len(firsts)):
+        first = firsts[piece]
+        low, high = begins[piece, bucket], begins[piece, bucket + 1]
+        for i in range(first + low, first + high):
+            counts[pairs[i, 0]] += 1
 
 
 @jit
