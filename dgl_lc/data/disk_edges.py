@@ -25,6 +25,8 @@ from .read_ahead import read_ahead
 #: Edges read at a time, if memory allows.
 SLICE = 1 << 21
 _LEAST_SLICE = 256
+#: Bytes of an edge that is roughly sorted.
+_PAIR_BYTES = 8
 #: Slices in memory at once, when they are read ahead.
 _SLICES = 3
 #: Bytes for a row: where it begins, its edges and its self-loops.
@@ -137,14 +139,22 @@ class _Sorter:
         self._back = add_reverse
         self._drop_loops = drop_loops
         self._threads = min(num_threads(), 8)
-        # A slice, and for each thread the places of its own edges in it.
+        ways = 2 if add_reverse else 1
+        # Slices, places of those that are selected, and a pair each way.
         edge = _SLICES * source.edge_bytes + 4 * self._threads
+        edge += ways * _PAIR_BYTES
         room = budget // 4 // edge
         self._slice = min(SLICE, max(room, _LEAST_SLICE))
         if source.num_edges is not None:
             self._slice = min(self._slice, max(source.num_edges, 1))
+        #: Pairs that are sorted roughly before they are sorted.
+        least = ways * self._slice
+        self._pairs = max(least, budget // 8 // _PAIR_BYTES)
+        if source.num_edges is not None:
+            self._pairs = min(self._pairs, ways * max(source.num_edges, 1))
         #: What is left for everything else.
         self._room = budget - self._slice * edge - min(budget // 8, _SPARE)
+        self._room -= (self._pairs - least) * _PAIR_BYTES
 
     def count(self) -> None:
         """Edges of each node, range by range where memory is short.
@@ -171,33 +181,26 @@ class _Sorter:
         self, low: int, counts: list[np.ndarray], row_bytes: int
     ) -> None:
         rows = len(counts[0])
-        parts = [
-            (low + begin, low + end)
-            for begin, end in ranges(rows, self._threads)
-        ]
         checked = low == 0
         total = 0
         passes = -(-self._n * row_bytes // max(self._room, 1))
         name = "count edges" + (f" ({passes} passes)" if passes > 1 else "")
+        rough = self._rough_sort(low, low + rows)
 
-        def count(source, target, part):
-            first, last = parts[part]
-            kernels.count_rows(
-                source, target, first, last, low,
-                self._back, self._drop_loops, counts[0],
-            )  # fmt: skip
-            if not self._back:
-                kernels.count_sources(
-                    source, target, first, last, low,
-                    self._drop_loops, counts[1], counts[2],
-                )  # fmt: skip
+        def count(*bucket):
+            kernels.count(*bucket, counts[0])
 
         for source, target in self._slices(name):
             if checked:
                 self._check_ids(source)
                 self._check_ids(target)
             total += len(source)
-            self._run(count, source, target, len(parts))
+            if rough.is_full(len(source)):
+                rough.empty(count)
+            rough.add(source, target)
+            if not self._back:
+                self._count_sources(source, target, low, *counts[1:])
+        rough.empty(count)
         for part in counts:
             if part.min(initial=0) < 0:
                 node = low + int(np.argmax(part < 0))
@@ -207,6 +210,30 @@ class _Sorter:
                 )
         if checked:
             self._work.notes["num_raw"] = total
+
+    def _count_sources(
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        low: int,
+        out_edges: np.ndarray,
+        loops: np.ndarray,
+    ) -> None:
+        parts = ranges(len(out_edges), self._threads)
+
+        def count(_, part):
+            first, last = (low + row for row in parts[part])
+            kernels.count_sources(
+                source, target, first, last, low,
+                self._drop_loops, out_edges, loops,
+            )  # fmt: skip
+
+        run_parallel(count, len(parts))
+
+    def _rough_sort(self, low: int, high: int) -> "_RoughSort":
+        return _RoughSort(
+            self._pairs, low, high, self._back, self._drop_loops, self._threads
+        )
 
     def fill(self) -> None:
         """Write range after range of destinations."""
@@ -268,21 +295,17 @@ class _Sorter:
     def _fill_range(
         self, low: int, high: int, starts: np.ndarray, buffer: np.ndarray
     ) -> None:
-        # Alike in edges: node ids may be in an order where rows are not.
-        wanted = np.linspace(0, len(buffer), self._threads + 1)[1:-1]
-        inner = np.searchsorted(starts[1:], wanted) + low
-        bounds = [low, *(int(row) for row in inner), high]
-        cursor = starts[1:]
+        rough = self._rough_sort(low, high)
 
-        def place(source, target, part):
-            kernels.place(
-                source, target, bounds[part], bounds[part + 1], low,
-                self._back, self._drop_loops, cursor, buffer,
-            )  # fmt: skip
+        def place(*bucket):
+            kernels.place(*bucket, starts[1:], buffer)
 
         name = f"sort edges ({100 * low // self._n} %)"
         for source, target in self._slices(name):
-            self._run(place, source, target, self._threads)
+            if rough.is_full(len(source)):
+                rough.empty(place)
+            rough.add(source, target)
+        rough.empty(place)
 
     def _check_filled(self, counts: np.ndarray, starts: np.ndarray) -> None:
         for begin, end in _chunks(len(counts), _ROWS):
@@ -320,15 +343,6 @@ class _Sorter:
             indices.append(buffer[begin : begin + size])
         return counts, loops
 
-    def _run(
-        self,
-        kernel: Callable,
-        source: np.ndarray,
-        target: np.ndarray,
-        parts: int,
-    ) -> None:
-        run_parallel(lambda _, part: kernel(source, target, part), parts)
-
     def _slices(self, name: str) -> Iterator[Slice]:
         """All edges, a bar with this name beside them."""
         known = self._source.num_edges
@@ -365,15 +379,79 @@ class _Sorter:
             )
 
     def _too_small(self, needed: int) -> DGLError:
-        # What is kept is an eighth, and slices are a quarter at most, unless
-        # they are as small as they get.
+        # Half goes to slices, pairs and Python at most, and a quarter if
+        # slices are as small as they get.
         kept = self._budget - self._room - min(self._budget // 8, _SPARE)
-        enough = max((needed + kept) * 8 // 7, needed * 8 // 5) + 8
+        enough = max((needed + kept) * 4 // 3, needed * 2) + 8
         return DGLError(
             f"memory={format_bytes(self._budget)} is too small to sort "
             f"{self._source.what}: {format_bytes(enough)} would be enough "
             f"({enough} bytes), with many passes."
         )
+
+
+class _RoughSort:
+    """Edges kept apart by ranges of their rows.
+
+    Each edge goes to some place of a large array, and memory is busy with
+    fetching places. Of many edges, those that go to the same few places are
+    put there together.
+    """
+
+    def __init__(
+        self,
+        room: int,
+        low: int,
+        high: int,
+        back: bool,
+        drop_loops: bool,
+        threads: int,
+    ):
+        # At most 256 buckets: more would be too many places by themselves.
+        shift = max((high - low - 1).bit_length() - 8, 0)
+        self._buckets = ((high - low - 1) >> shift) + 1
+        self._how = (low, high, shift, back, drop_loops)
+        self._ways = 2 if back else 1
+        self._threads = threads
+        self._pairs = np.empty((room, 2), np.int32)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._used = 0
+        self._firsts: list[int] = []
+        self._begins: list[np.ndarray] = []
+
+    def is_full(self, edges: int) -> bool:
+        return self._used + self._ways * edges > len(self._pairs)
+
+    def add(self, source: np.ndarray, target: np.ndarray) -> None:
+        parts = ranges(len(source), self._threads)
+        firsts = [self._used + self._ways * begin for begin, _ in parts]
+        begins = [np.empty(self._buckets + 1, np.int64) for _ in parts]
+
+        def scatter(_, part):
+            begin, end = parts[part]
+            kernels.scatter(
+                source[begin:end], target[begin:end], *self._how,
+                self._pairs[firsts[part] :], begins[part],
+            )  # fmt: skip
+
+        run_parallel(scatter, len(parts))
+        self._used += self._ways * len(source)
+        self._firsts += firsts
+        self._begins += begins
+
+    def empty(self, put: Callable) -> None:
+        """Let ``put(pairs, firsts, begins, bucket)`` have every bucket."""
+        if not self._firsts:
+            return
+        firsts = np.array(self._firsts)
+        begins = np.stack(self._begins)
+        run_parallel(
+            lambda _, bucket: put(self._pairs, firsts, begins, bucket),
+            self._buckets,
+        )
+        self._forget()
 
 
 def _chunks(total: int, size: int) -> Iterator[tuple[int, int]]:

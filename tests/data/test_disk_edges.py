@@ -72,7 +72,7 @@ def test_it_is_the_graph_that_dgl_makes(
         np.save(path, np.asfortranarray(edges))
     options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
     # Enough for the slices and the longest row, and a little more.
-    memory = max(edges.shape[1], 1) * (48 + 4 * min(torch.get_num_threads(), 8))
+    memory = max(edges.shape[1], 1) * (64 + 4 * min(torch.get_num_threads(), 8))
     memory += 16 + 4 * int(np.bincount(edges.ravel(), minlength=n).max())
     memory += memory // 7 + 8 + spare
     found = build_disk_graph(

@@ -21,19 +21,6 @@ def bounds(ids):
 
 
 @jit
-def count_rows(source, target, low, high, first, back, drop_loops, counts):
-    """Count the edges of each row."""
-    for i in _select(target, low, high):
-        if drop_loops and source[i] == target[i]:
-            continue
-        counts[target[i] - first] += 1
-    if back:
-        for i in _select(source, low, high):
-            if source[i] != target[i]:
-                counts[source[i] - first] += 1
-
-
-@jit
 def count_sources(source, target, low, high, first, drop_loops, out, loops):
     """Count edges by source, and self-loops."""
     for i in _select(source, low, high):
@@ -46,30 +33,69 @@ def count_sources(source, target, low, high, first, drop_loops, out, loops):
 
 
 @jit
-def place(source, target, low, high, first, back, drop_loops, cursor, indices):
-    """Put sources behind those that their row has already.
+def _deal(rows, others, low, high, shift, skip_loops, ends, pairs):
+    """Put (row, other) of each edge where its bucket ends so far."""
+    for i in _select(rows, low, high):
+        if skip_loops and rows[i] == others[i]:
+            continue
+        row = rows[i] - low
+        at = ends[row >> shift]
+        ends[row >> shift] = at + 1
+        if len(pairs) > 0:
+            pairs[at, 0] = row
+            pairs[at, 1] = others[i]
 
-    ``cursor[row - first]`` is where the next one goes.
+
+@jit
+def scatter(source, target, low, high, shift, back, drop_loops, pairs, begins):
+    """Sort a slice's edges roughly, into buckets of ``2 ** shift`` rows.
+
+    Pairs of a row, counted from ``low``, and the other end; a bucket's are
+    in the order of the slice. ``begins`` says where each bucket begins, and
+    is one longer than there are buckets.
+    """
+    none = pairs[:0]
+    ends = np.zeros(len(begins) - 1, np.int64)
+    for turn in range(2):
+        if turn == 1:
+            begins[0] = 0
+            for bucket in range(len(ends)):
+                begins[bucket + 1] = begins[bucket] + ends[bucket]
+                ends[bucket] = begins[bucket]
+        out = pairs if turn == 1 else none
+        _deal(target, source, low, high, shift, drop_loops, ends, out)
+        if back:
+            _deal(source, target, low, high, shift, True, ends, out)
+
+
+@jit
+def count(pairs, firsts, begins, bucket, counts):
+    """Count a bucket's pairs by row; they are as in :func:`place`."""
+    for piece in range(len(firsts)):
+        first = firsts[piece]
+        low, high = begins[piece, bucket], begins[piece, bucket + 1]
+        for i in range(first + low, first + high):
+            counts[pairs[i, 0]] += 1
+
+
+@jit
+def place(pairs, firsts, begins, bucket, cursor, indices):
+    """Put the other ends of a bucket's pairs behind those of their row.
+
+    The pairs are in pieces: piece i begins at ``firsts[i]``, and its bucket
+    at ``begins[i]``. ``cursor[row]`` is where the next one goes.
     """
     # Never beyond the end, even if the edges are not those that were counted.
     size = len(indices)
-    for i in _select(target, low, high):
-        u, v = source[i], target[i]
-        if drop_loops and u == v:
-            continue
-        at = cursor[v - first]
-        cursor[v - first] = at + 1
-        if at < size:
-            indices[at] = u
-    if back:
-        for i in _select(source, low, high):
-            u, v = source[i], target[i]
-            if u == v:
-                continue
-            at = cursor[u - first]
-            cursor[u - first] = at + 1
+    for piece in range(len(firsts)):
+        first = firsts[piece]
+        low, high = begins[piece, bucket], begins[piece, bucket + 1]
+        for i in range(first + low, first + high):
+            row = pairs[i, 0]
+            at = cursor[row]
+            cursor[row] = at + 1
             if at < size:
-                indices[at] = v
+                indices[at] = pairs[i, 1]
 
 
 @jit
