@@ -9,6 +9,10 @@ import numpy as np
 
 from .csc import InEdges
 
+#: Where more than this share of the rows is needed, all are computed: lists
+#: of rows would cost more than they save.
+_NEARLY_ALL = 0.95
+
 
 def frontier(
     edges: InEdges,
@@ -43,9 +47,9 @@ def frontier(
     wanted = np.zeros(edges.num_nodes, np.uint8)
     wanted[nodes] = 1
     for hop in range(last, first - 1, -1):
-        found = np.flatnonzero(wanted).astype(np.int32)
-        if len(found) == edges.num_nodes:
+        if np.count_nonzero(wanted) > _NEARLY_ALL * edges.num_nodes:
             break
+        found = np.flatnonzero(wanted).astype(np.int32)
         rows[hop] = found
         if hop == first:
             break

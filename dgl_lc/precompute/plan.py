@@ -64,6 +64,8 @@ class Work:
         Threads that compute.
     stored : bool
         Whether the result goes to disk.
+    mapped : bool
+        Whether the graph is on disk, degrees included.
     """
 
     num_nodes: int
@@ -85,6 +87,7 @@ class Work:
     index_size: int = 8
     threads: int = 1
     stored: bool = False
+    mapped: bool = False
 
     @property
     def itemsize(self) -> int:
@@ -381,7 +384,7 @@ def _cpu_cost(work: Work, blocks: int, width: int):
         "column buffers": _column_buffers(work, width),
         "edges by destination": edges,
         "degrees, diagonals": (8 * (n + 1) if work.owned else 0)
-        + 8 * n
+        + (0 if work.mapped else 8 * n)
         + work.num_diagonals * acc * n,
         "sorting edges": sorting,
         "frontier": 0 if work.all_rows else _frontier_bytes(work),
@@ -395,10 +398,12 @@ def _cpu_cost(work: Work, blocks: int, width: int):
         items["store"] = 32 * work.kept_rows + (
             work.threads * COPY_ROWS * width * 2 * work.itemsize
         )
+    # These come before the result and the buffers are allocated.
+    later = items["result"] + items["column buffers"]
     if stays:
-        # Sorted once, before the result and the buffers are allocated.
-        later = items["result"] + items["column buffers"]
         items["sorting edges"] = max(0, sorting - later)
+    if not work.all_rows:
+        items["finding the frontier"] = max(0, 12 * n - later)
     columns = -(-work.num_feats // width)
     index_size = 4 if work.owned else work.index_size
     moved = columns * sum(
@@ -416,10 +421,10 @@ def _cpu_cost(work: Work, blocks: int, width: int):
 
 
 def _frontier_bytes(work: Work) -> int:
-    """Row lists, places of rows, and the marks they are made from."""
-    lists = 4 * sum(rows for rows in work.hop_rows if rows < work.num_nodes)
-    lists += 4 * work.input_rows
-    return lists + 4 * work.num_nodes + 12 * work.num_nodes
+    """Row lists, and places of rows."""
+    n = work.num_nodes
+    lists = sum(r for r in (*work.hop_rows, work.input_rows) if r < n)
+    return 4 * (lists + n)
 
 
 def _device_cost(work: Work, blocks: int, width: int):

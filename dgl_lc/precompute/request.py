@@ -169,6 +169,7 @@ def survey(
         index_size=4 if graph.idtype == torch.int32 else 8,
         threads=num_threads(),
         stored=stored,
+        mapped=isinstance(graph, DiskGraph),
     )
     return Survey(edges, rows, work)
 
