@@ -15,9 +15,11 @@ from .plan import Plan, Work
 from .request import Request, Survey
 from .rows import bits, copy_rows, empty, streams
 from .store import StoredHops, StoreWriter, open_store
-from .threads import run_parallel
+from .threads import ranges, run_parallel
 
 _NO_PLACES = np.empty(0, np.int32)
+#: Rows that are scaled at a time.
+SCALE_ROWS = 1 << 14
 
 
 def run(
@@ -87,12 +89,14 @@ def _column_block(request, engine, first, last, result, bar) -> None:
         values = engine.read(request, first, last)
     if not all_rows and 0 in result:
         request.copy_columns(first, last, request.nodes, result[0])
+    scaled = False
     for hop in range(1, request.last + 1):
         direct = all_rows and hop in result
         target = result[hop] if direct else engine.buffer(hop, width)
-        engine.apply(hop, values, target, bar)
+        engine.apply(hop, values, target, bar, scaled)
         if hop in result and not direct:
             copy_rows(target, engine.places(hop, request.nodes), result[hop])
+        scaled = not direct and hop < request.last and engine.scale(hop, target)
         values = target
 
 
@@ -106,19 +110,22 @@ def _stored_block(request, engine, first, last, store, bar) -> None:
         request.copy_columns(first, last, nodes, values)
         store.keep(0, first, values, None)
         return
-    if request.shares_features:
+    shares = request.shares_features
+    if shares:
         values, places = request.columns(first, last), nodes
     else:
         values = engine.read(request, first, last)
         places = None if nodes is None else engine.places(0, nodes)
     if 0 in request.kept:
         store.keep(0, first, values, places)
+    scaled = not shares and engine.scale(0, values)
     for hop in range(1, request.last + 1):
         target = engine.buffer(hop, width)
-        engine.apply(hop, values, target, bar)
+        engine.apply(hop, values, target, bar, scaled)
         if hop in request.kept:
             at = None if nodes is None else engine.places(hop, nodes)
             store.keep(hop, first, target, at)
+        scaled = hop < request.last and engine.scale(hop, target)
         values = target
 
 
@@ -179,10 +186,38 @@ class Engine:
             return nodes
         return torch.from_numpy(np.searchsorted(rows, nodes.numpy()))
 
+    def scale(self, hop: int, values: torch.Tensor) -> bool:
+        """Multiply a hop's rows by the right diagonal; False if not done.
+
+        Done once for each row it need not be looked up for each edge, all
+        over memory. Halves are left alone: they would be rounded twice.
+        """
+        right, rows = self._filter.right, self.rows[hop]
+        if len(right) == 0 or values.element_size() < 4:
+            return False
+        parts = ranges(len(values), -(-len(values) // SCALE_ROWS))
+
+        def work(_, part):
+            first, last = parts[part]
+            own = rows[first:last] if len(rows) else slice(first, last)
+            factor = torch.from_numpy(right[own]).unsqueeze(1)
+            values[first:last].mul_(factor.to(values.dtype))
+
+        run_parallel(work, len(parts))
+        return True
+
     def apply(
-        self, hop: int, values: torch.Tensor, target: torch.Tensor, bar: tqdm
+        self,
+        hop: int,
+        values: torch.Tensor,
+        target: torch.Tensor,
+        bar: tqdm,
+        scaled: bool = False,
     ) -> None:
-        """``target = S values``, at the rows of this hop."""
+        """``target = S values``, at the rows of this hop.
+
+        ``scaled``: the values were multiplied by the right diagonal.
+        """
         rows, sources = self.rows[hop], self.rows[hop - 1]
         place = _NO_PLACES
         if len(sources) and not (hop == 1 and self._shares_features):
@@ -204,6 +239,7 @@ class Engine:
             for at, w in menu
         ]
         f, indptr = self._filter, self._filter.edges.indptr
+        right = f.right[:0] if scaled else f.right
         row_bytes = width * values.element_size()
 
         for number, block in enumerate(f.blocks()):
@@ -214,7 +250,7 @@ class Engine:
                 offsets, entries, coefs, scales = self._scratch[worker]
                 count = chunk_kernels.assemble(
                     chunk, rows, indptr, block.indices, block.begin,
-                    block.edge_ids, block.weight, f.left, f.right,
+                    block.edge_ids, block.weight, f.left, right,
                     f.spec.self_loop, f.drop_loops, place,
                     offsets, entries, coefs, scales,
                 )  # fmt: skip
