@@ -309,6 +309,9 @@ class HopFeatures:
         """
         return self.take(self.positions(ids), ids)
 
+    def prefetch(self, places: torch.Tensor) -> None:
+        """Rows that are wanted soon; in memory there is nothing to do."""
+
     def take(
         self,
         places: torch.Tensor,

@@ -5,11 +5,18 @@ import sys
 
 import pandas as pd
 import pytest
+import torch
 
 import dgl_lc
 from dgl_lc.cli import main
-from dgl_lc.data import block_model, save_npz
+from dgl_lc.data import (
+    block_model,
+    prepare_ogb,
+    save_npz,
+    write_papers_like,
+)
 from dgl_lc.experiments.demo import MODELS as DEMO_MODELS
+from dgl_lc.precompute import open_store
 from dgl_lc.training import load_model
 
 SIZES = ["--nodes", "111059956", "--edges", "1615685872", "--feats", "128"]
@@ -104,3 +111,40 @@ def test_version_from_the_shell():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert found.stdout.strip() == dgl_lc.__version__
+
+
+def test_precompute_into_a_store(tmp_path, capsys):
+    save_npz(block_model(300, 3, 8), tmp_path / "g.npz")
+    out = str(tmp_path / "hops")
+    call = ["precompute", "--data", str(tmp_path / "g.npz"), "--hops", "2",
+            "--out", out, "--memory", "64MiB", "--split-only"]  # fmt: skip
+    assert main(call) == 0
+    assert "hops=[0, 1, 2], rows=300" in capsys.readouterr().out
+    assert main(["store", "info", out]) == 0
+    text = capsys.readouterr().out
+    assert "300 of some nodes" in text
+    assert "norm=both, self_loop=True" in text
+    assert main(["store", "verify", out]) == 0
+    assert "300 rows are as they were written" in capsys.readouterr().out
+    with open(tmp_path / "hops/rows.npy", "r+b") as file:
+        file.seek(200)
+        byte = file.read(1)[0]
+        file.seek(200)
+        file.write(bytes([byte ^ 1]))
+    assert main(["store", "verify", out]) == 2
+    assert "check sums differ" in capsys.readouterr().err
+
+
+def test_precompute_on_disk(tmp_path, capsys):
+    write_papers_like(tmp_path / "raw", 1e-5, feat_dim=4)
+    prepare_ogb(tmp_path / "raw", tmp_path / "data", memory="64MiB")
+    call = ["precompute", "--data", str(tmp_path / "data"), "--hops", "1",
+            "--out", str(tmp_path / "hops"), "--dtype", "float16"]  # fmt: skip
+    assert main(call) == 0
+    assert "DiskData" in capsys.readouterr().out
+    assert open_store(tmp_path / "hops").dtype == torch.float16
+
+
+def test_what_is_no_store(tmp_path, capsys):
+    assert main(["store", "info", str(tmp_path)]) == 2
+    assert "is not a hop store" in capsys.readouterr().err

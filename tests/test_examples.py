@@ -374,3 +374,24 @@ def test_a_loop_of_ones_own_learns(script):
     module = script(EXAMPLES / "own_loop.py")
     flags = ["--data", "synthetic:1000", "--num-epochs", "10"]
     assert module.main(module.parse_args(flags)) > 0.5
+
+
+# ogbn_papers100m.py
+
+
+@pytest.mark.parametrize(
+    "model", ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]
+)
+def test_papers100m_from_raw_files_to_a_model(script, model, tmp_path, capsys):
+    module = script(EXAMPLES / "ogbn_papers100m.py")
+    flags = ["--root", str(tmp_path), "--synthetic", "2e-5", "--feat-dim",
+             "6", "--memory", "256MiB", "--epochs", "2", "--model", model,
+             "--runs", "2"]  # fmt: skip
+    found = module.main(module.parse_args(flags))
+    assert len(found) == 2
+    assert all(0 <= score <= 1 for run in found for score in run)
+    text = capsys.readouterr().out
+    assert f"{module.PAPER[model][0]:.3f}" in text
+    assert "says nothing of papers100M" in text
+    # Again: every stage is there already, training included.
+    assert module.main(module.parse_args(flags)) == found

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import torch
 from dgl import DGLError
 
@@ -62,6 +63,7 @@ class StoredHops(HopFeatures):
             )
         tensor = torch.from_numpy(array).view(_TORCH[kind])
         self._array = array
+        self._cold = array.nbytes > psutil.virtual_memory().available // 2
         self._sums = _map(folder / "sums.npy", "r")
         self._factors = factors(shape[1] * shape[2]).reshape(shape[1:])
         nodes = None
@@ -89,6 +91,22 @@ class StoredHops(HopFeatures):
         if len(wrong):
             raise _broken(self.folder, int(nodes[int(wrong[0])]), len(wrong))
         return found
+
+    def prefetch(self, places: torch.Tensor) -> None:
+        """Ask the disk for rows that are wanted soon.
+
+        Without it rows that are not in memory are read one after the other.
+        Nothing is done where the whole store may be in memory anyway.
+        """
+        if not self._cold or not hasattr(os, "posix_fadvise"):
+            return
+        row = self._array[:1].nbytes
+        with open(self.folder / "rows.npy", "rb") as file:
+            for place in places.sort().values.tolist():
+                os.posix_fadvise(
+                    file.fileno(), self._array.offset + place * row, row,
+                    os.POSIX_FADV_WILLNEED,
+                )  # fmt: skip
 
     def verify(self, progress: bool | None = None) -> None:
         """Compare all rows with their check sums, on all threads."""

@@ -113,8 +113,12 @@ class HopLoader:
         labels = self._labels
         if labels is not None:
             labels = labels.index_select(0, order)
-        for first in range(0, len(order), self.batch_size):
-            part = slice(first, first + self.batch_size)
+        size = self.batch_size
+        self._hops.prefetch(places[:size])
+        for first in range(0, len(order), size):
+            part = slice(first, first + size)
+            # What the next batch needs is read while this one is used.
+            self._hops.prefetch(places[first + size : first + 2 * size])
             batch = self._gather(nids[part], places[part])
             yield self._finish(batch, None if labels is None else labels[part])
 
