@@ -1,0 +1,90 @@
+"""Reading batches from a hop store, cold and larger than memory, and warm.
+
+    python benchmarks/store.py --size 30GiB --folder store-test
+
+A store of random rows (4 hops of 128 columns, 2 KiB a node) is written, its
+file is dropped from the page cache, and shuffled batches are read: with the
+next batch asked for ahead, without, and from memory.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
+import psutil
+import torch
+
+from dgl_lc.hops import FilterSpec, HopFeatures
+from dgl_lc.precompute import open_store
+from dgl_lc.precompute.memory import format_bytes, parse_bytes
+from dgl_lc.precompute.store import StoreWriter
+from dgl_lc.training import HopLoader
+
+HOPS, COLUMNS, BATCH = [0, 1, 2, 3], 128, 4096
+
+
+def make_store(folder, rows):
+    values = torch.randn(rows // 64, COLUMNS)
+    places = torch.arange(rows) % len(values)
+    writer = StoreWriter(
+        folder, {"test": rows}, rows=rows, hops=HOPS, columns=COLUMNS,
+        kind="float32", spec=FilterSpec("both", True, False), nodes=None,
+    )  # fmt: skip
+    with writer:
+        if writer.finished:
+            return
+        with writer.columns(COLUMNS):
+            for hop in HOPS:
+                writer.keep(hop, 0, values, places)
+        writer.finish()
+
+
+def forget(folder):
+    """Drop the file from the page cache."""
+    with open(folder / "rows.npy", "rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read(hops, batches):
+    """Rows a second, over some shuffled batches."""
+    loader = iter(HopLoader(
+        hops, torch.arange(hops.shape[0]), batch_size=BATCH, shuffle=True,
+    ))  # fmt: skip
+    next(loader)
+    start = time.perf_counter()
+    for _ in range(batches):
+        next(loader)
+    return batches * BATCH / (time.perf_counter() - start)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", default="30GiB", help="(%(default)s)")
+    parser.add_argument("--folder", type=Path, default=Path("store-test"))
+    parser.add_argument("--batches", type=int, default=20)
+    args = parser.parse_args()
+    rows = parse_bytes(args.size) // (len(HOPS) * COLUMNS * 4)
+    make_store(args.folder, rows)
+    hops = open_store(args.folder)
+    memory = psutil.virtual_memory().total
+    print(
+        f"{rows:,} rows, {format_bytes(hops.nbytes)}; memory "
+        f"{format_bytes(memory)}; {args.batches} batches of {BATCH}, all "
+        f"rows shuffled"
+    )
+    for name, cold in (("cold, asked for ahead", True), ("cold", False)):
+        forget(args.folder)
+        hops._cold = cold
+        print(f"{name:24}{read(hops, args.batches):12,.0f} rows/s", flush=True)
+    few = min(rows, 1 << 20)
+    held = HopFeatures(
+        [hop[:few].clone() for hop in hops], HOPS, hops.filter, None
+    )
+    print(f"{'from memory':24}{read(held, args.batches):12,.0f} rows/s")
+
+
+if __name__ == "__main__":
+    main()
