@@ -11,7 +11,7 @@ main
 ├───> prepare_ogb              edges sorted by destination, both directions;
 │                              features as column blocks
 │
-├───> block_aggregate          S^k X at the labelled nodes, into a hop store
+├───> model.precompute         S^k X at the labelled nodes, into a hop store
 │
 └───> for each run:
       │
@@ -31,7 +31,6 @@ from common import adam
 
 from dgl_lc.data import prepare_ogb, write_papers_like
 from dgl_lc.nn import FSGNN, LCGCN, LCGPRGNN, SGC, LCJKNet
-from dgl_lc.precompute import block_aggregate
 from dgl_lc.training import fit, predict
 
 # The best parameters of the paper. FSGNN has a rate and a decay for each
@@ -78,13 +77,15 @@ def stage(name):
     print(f"{name}: {time.perf_counter() - start:.1f} s", flush=True)
 
 
-def precompute(model, data, args):
+def precompute(model, name, data, args):
     """The hops that the model reads, at the labelled nodes."""
     nodes = torch.cat([data.train, data.valid, data.test])
-    folder = Path(args.out) / f"hops-{'-'.join(map(str, model.hops))}"
-    return block_aggregate(
-        data.graph, data.feat, model.hops[-1], hops=model.hops, nodes=nodes,
-        memory=args.memory, dtype=args.dtype, out=folder,
+    hops = "-".join(map(str, model.hops))
+    # Models of one filter share what they have in common.
+    kind = "several-" if name == "FSGNN" else ""
+    return model.precompute(
+        data.graph, data.feat, nodes=nodes, memory=args.memory,
+        dtype=args.dtype, out=Path(args.out) / f"{kind}hops-{hops}",
     )  # fmt: skip
 
 
@@ -119,7 +120,7 @@ def main(args):
     torch.manual_seed(args.seed)
     with stage("hop features"):
         model = make_model(args.model, columns, classes, hops)
-        inputs = precompute(model, data, args)
+        inputs = precompute(model, args.model, data, args)
     print(inputs)
 
     evaluator = Evaluator("ogbn-papers100M")

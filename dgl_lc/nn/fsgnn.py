@@ -1,5 +1,7 @@
 """Torch module for FSGNN."""
 
+from pathlib import Path
+
 import torch as th
 import torch.nn.functional as F
 from torch import nn
@@ -12,6 +14,9 @@ from .model import (
     check_sizes,
     get_activation,
 )
+
+#: Of the hop stores, below ``out``.
+_FOLDERS = ("with-loops", "without-loops")
 
 
 class FSGNN(SeveralFilters):
@@ -131,7 +136,7 @@ class FSGNN(SeveralFilters):
             Its node features.
         **options
             As for :func:`dgl_lc.block_aggregate`, ``memory`` being for each
-            of the two filters.
+            of the two filters, and ``out`` a folder for both.
 
         Returns
         -------
@@ -139,12 +144,16 @@ class FSGNN(SeveralFilters):
             :math:`2K + 1` inputs.
         """
         norm, nodes = self.filter.norm, options.get("nodes")
-        with_loops = block_aggregate(graph, feat, self._K, norm=norm, **options)
+        out = options.pop("out", None)
+        to = [None if out is None else Path(out) / f for f in _FOLDERS]
+        with_loops = block_aggregate(
+            graph, feat, self._K, norm=norm, out=to[0], **options
+        )
         if self._K == 0:
             return self._inputs(list(with_loops), nodes)
         without = block_aggregate(
             graph, feat, self._K, hops=range(1, self._K + 1), norm=norm,
-            self_loop=False, **options,
+            self_loop=False, out=to[1], **options,
         )  # fmt: skip
         return self._inputs([*with_loops, *without], nodes)
 

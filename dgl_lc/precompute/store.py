@@ -74,6 +74,11 @@ class StoredHops(HopFeatures):
             FilterSpec(**manifest["filter"]), nodes,
         )  # fmt: skip
 
+    @classmethod
+    def from_stack(cls, *args: Any, **kwargs: Any) -> HopFeatures:
+        """What is made of stored rows is in memory."""
+        return HopFeatures.from_stack(*args, **kwargs)
+
     def take(
         self,
         places: torch.Tensor,

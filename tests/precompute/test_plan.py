@@ -112,7 +112,7 @@ def test_a_plan_prints_both_objectives():
 def test_resident_edges_are_moved_once():
     roomy = make_plan(PAPERS, 80 * 10**9, "cuda")
     assert roomy.resident == ("edges", "column block")
-    tight = make_plan(PAPERS, 18 * 10**9, "cuda")
+    tight = make_plan(PAPERS, 10 * 10**9, "cuda")
     assert tight.resident == ("column block",)
     assert tight.num_edge_blocks > 1
     assert tight.bytes_moved > roomy.bytes_moved
