@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from .disk_folder import map_array, read_manifest, verify_files
+from .disk_folder import map_array, read_manifest, tensor_of, verify_files
 
 KIND = "features"
 #: What a number type is in the files: NumPy has no bfloat16.
@@ -111,8 +111,7 @@ class DiskFeatures:
     def _map(self, place: int) -> torch.Tensor:
         # Not read-only, as torch cannot know that; the file stays as it is.
         array = map_array(self.path, self.manifest, file_of(place), "c")
-        tensor = torch.from_numpy(np.asarray(array))
-        return tensor.view(self.dtype)
+        return tensor_of(array).view(self.dtype)
 
     def verify(self) -> None:
         """Read all files; an error names one that is not as written."""

@@ -10,12 +10,14 @@ import errno
 import hashlib
 import json
 import os
+import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from dgl import DGLError
 
 try:
@@ -355,14 +357,39 @@ def map_array(
     shape = tuple(about["shape"])
     if 0 in shape:
         return np.empty(shape, about["dtype"])
+
     # The header is not looked at: verify does.
-    return np.memmap(
-        path / name,
-        dtype=about["dtype"],
-        mode=mode,  # type: ignore[call-overload]
-        offset=HEADER,
-        shape=shape,
-    )
+    def mapped(mode: Any) -> np.memmap:
+        return np.memmap(
+            path / name, dtype=about["dtype"], mode=mode, offset=HEADER,
+            shape=shape,
+        )  # fmt: skip
+
+    return map_within_memory(mapped, mode)
+
+
+def map_within_memory(
+    mapped: Callable[[Any], np.memmap], mode: str
+) -> np.memmap:
+    """Map a file; one that is larger than memory only to be read.
+
+    With mode "c" what is written stays in memory, and a system may refuse
+    to promise so much.
+    """
+    try:
+        return mapped(mode)
+    except OSError as error:
+        if mode != "c" or error.errno != errno.ENOMEM:
+            raise
+        return mapped("r")
+
+
+def tensor_of(array: np.ndarray) -> torch.Tensor:
+    """A tensor of an array, which may be read-only."""
+    with warnings.catch_warnings():
+        # It is never written to here.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(np.asarray(array))
 
 
 def verify_files(path: Path, manifest: dict[str, Any]) -> None:

@@ -22,7 +22,13 @@ import torch
 from dgl import DGLError
 
 from ..hops import FilterSpec, HopFeatures
-from .disk_folder import locked, read_json, write_json
+from .disk_folder import (
+    locked,
+    map_within_memory,
+    read_json,
+    tensor_of,
+    write_json,
+)
 from .inputs import KINDS
 from .kernels.sums import add_sums, factors
 from .memory import format_bytes
@@ -61,7 +67,7 @@ class StoredHops(HopFeatures):
                 f"{array.shape}, but the manifest says {kind} of {shape}: the "
                 f"store is broken. Remove it and precompute again."
             )
-        tensor = torch.from_numpy(array).view(_TORCH[kind])
+        tensor = tensor_of(array).view(_TORCH[kind])
         self._array = array
         self._cold = array.nbytes > psutil.virtual_memory().available // 2
         self._sums = _map(folder / "sums.npy", "r")
@@ -414,7 +420,9 @@ def _bits(tensor: torch.Tensor) -> np.ndarray:
 
 def _map(path: Path, mode: Any) -> np.memmap:
     try:
-        return np.lib.format.open_memmap(path, mode=mode)
+        return map_within_memory(
+            lambda mode: np.lib.format.open_memmap(path, mode=mode), mode
+        )
     except (OSError, ValueError, EOFError) as error:
         raise DGLError(
             f"{path} cannot be read ({error}): the store is broken. Remove it "

@@ -1,5 +1,6 @@
 """Hop stores: exactness, interruptions, damage, other keys."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -350,3 +351,18 @@ def test_rows_are_asked_for_ahead(g, x, tmp_path, monkeypatch):
         (begin + place * row, row, os.POSIX_FADV_WILLNEED)
         for place in range(60)
     ]
+
+
+def test_a_store_that_is_larger_than_memory(g, x, tmp_path, monkeypatch):
+    """The system does not promise so much memory for a private mapping."""
+    expected = block_aggregate(g, x, 2, out=tmp_path / "s").stack
+    original = np.lib.format.open_memmap
+
+    def refusing(path, mode):
+        if mode == "c":
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return original(path, mode=mode)
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", refusing)
+    hops = open_store(tmp_path / "s")
+    assert torch.equal(hops.rows(torch.arange(60)).stack, expected)
