@@ -32,6 +32,9 @@ def diagonals(
         fill_diagonal(
             edges.out_edges, edges.loops, spec.self_loop, power, right
         )
+    if np.array_equal(left, right):
+        # A graph in both directions: one is enough.
+        right = left
     return left, right
 
 
