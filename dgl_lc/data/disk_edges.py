@@ -7,7 +7,8 @@ the others. What a pass has written is kept if a later one is killed.
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -190,16 +191,17 @@ class _Sorter:
         def count(*bucket):
             kernels.count(*bucket, counts[0])
 
-        for source, target in self._slices(name):
-            if checked:
-                self._check_ids(source)
-                self._check_ids(target)
-            total += len(source)
-            if rough.is_full(len(source)):
-                rough.empty(count)
-            rough.add(source, target)
-            if not self._back:
-                self._count_sources(source, target, low, *counts[1:])
+        with closing(self._slices(name)) as slices:
+            for source, target in slices:
+                if checked:
+                    self._check_ids(source)
+                    self._check_ids(target)
+                total += len(source)
+                if rough.is_full(len(source)):
+                    rough.empty(count)
+                rough.add(source, target)
+                if not self._back:
+                    self._count_sources(source, target, low, *counts[1:])
         rough.empty(count)
         for part in counts:
             if part.min(initial=0) < 0:
@@ -301,10 +303,11 @@ class _Sorter:
             kernels.place(*bucket, starts[1:], buffer)
 
         name = f"sort edges ({100 * low // self._n} %)"
-        for source, target in self._slices(name):
-            if rough.is_full(len(source)):
-                rough.empty(place)
-            rough.add(source, target)
+        with closing(self._slices(name)) as slices:
+            for source, target in slices:
+                if rough.is_full(len(source)):
+                    rough.empty(place)
+                rough.add(source, target)
         rough.empty(place)
 
     def _check_filled(self, counts: np.ndarray, starts: np.ndarray) -> None:
@@ -343,7 +346,7 @@ class _Sorter:
             indices.append(buffer[begin : begin + size])
         return counts, loops
 
-    def _slices(self, name: str) -> Iterator[Slice]:
+    def _slices(self, name: str) -> Generator[Slice, None, None]:
         """All edges, a bar with this name beside them."""
         known = self._source.num_edges
         if known is None:

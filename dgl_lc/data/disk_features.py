@@ -7,6 +7,7 @@ lie together: a file for every few columns, written in one pass over rows.
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -203,28 +204,29 @@ def _write(
         progress=progress,
     )
     fresh = 0
-    for values in slices:
-        if values.dtype.byteorder == ">":
-            values = values.astype(values.dtype.newbyteorder("="))
-        tensor = torch.from_numpy(values)
+    with closing(slices):
+        for values in slices:
+            if values.dtype.byteorder == ">":
+                values = values.astype(values.dtype.newbyteorder("="))
+            tensor = torch.from_numpy(values)
 
-        def convert(_, place, tensor=tensor, done=done):
-            first = firsts[place]
-            part = tensor[:, first : first + width].to(dtype).contiguous()
-            if check_finite and not torch.isfinite(part).all():
-                raise _not_finite(source.what, tensor, part, done, first)
-            if dtype == torch.bfloat16:
-                part = part.view(torch.int16)
-            files[place].append(part.numpy())
+            def convert(_, place, tensor=tensor, done=done):
+                first = firsts[place]
+                part = tensor[:, first : first + width].to(dtype).contiguous()
+                if check_finite and not torch.isfinite(part).all():
+                    raise _not_finite(source.what, tensor, part, done, first)
+                if dtype == torch.bfloat16:
+                    part = part.view(torch.int16)
+                files[place].append(part.numpy())
 
-        run_parallel(convert, len(files))
-        done += len(values)
-        fresh += values.nbytes
-        if fresh >= _COMMIT or done == n:
-            work.commit()
-            fresh = 0
-            if on_commit is not None:
-                on_commit(done)
+            run_parallel(convert, len(files))
+            done += len(values)
+            fresh += values.nbytes
+            if fresh >= _COMMIT or done == n:
+                work.commit()
+                fresh = 0
+                if on_commit is not None:
+                    on_commit(done)
 
 
 def _not_finite(

@@ -1,6 +1,6 @@
 """Reading slices ahead of their use, with a progress bar."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -17,8 +17,12 @@ def read_ahead(
     done: int = 0,
     name: str,
     progress: bool | None,
-) -> Iterator[Slice]:
+) -> Generator[Slice, None, None]:
     """The slices; while one is in work, the next one is being read.
+
+    Close it (:func:`contextlib.closing`), also after an error: left to be
+    collected it could be closed by a thread that is just being started, and
+    wait there for ever.
 
     Three may be in memory at once: one being read, one that waits to be
     taken, and the one that it replaces.
