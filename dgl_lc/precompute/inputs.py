@@ -1,7 +1,6 @@
 """Checking what the user gave, before any long work starts."""
 
 import operator
-import warnings
 
 import dgl
 import numpy as np
@@ -10,6 +9,7 @@ from dgl import DGLError
 
 from ..hops import FilterSpec, check_ids
 from .disk_features import DiskFeatures
+from .disk_folder import tensor_of
 from .disk_graph import DiskGraph
 
 #: The types in which hop features can be stored.
@@ -22,15 +22,15 @@ KINDS = {
 _NAMES = ", ".join(str(dtype) for dtype in KINDS)
 
 
-def check_graph(graph: dgl.DGLGraph | DiskGraph) -> None:
+def check_graph(graph: dgl.DGLGraph | DiskGraph, on_disk: bool = False) -> None:
     """One node type, one edge type, at least one node, on the CPU."""
-    if isinstance(graph, DiskGraph):
+    if on_disk and isinstance(graph, DiskGraph):
         if graph.num_nodes() == 0:
             raise DGLError("g has no nodes.")
         return
     if not isinstance(graph, dgl.DGLGraph):
         raise DGLError(
-            f"g should be a DGLGraph or a DiskGraph, got "
+            f"g should be a DGLGraph{' or a DiskGraph' * on_disk}, got "
             f"{type(graph).__name__}."
         )
     if graph.is_block:
@@ -132,10 +132,7 @@ def _from_numpy(array: np.ndarray) -> torch.Tensor:
         raise DGLError(
             "feat has a negative stride: use np.ascontiguousarray(feat)."
         )
-    with warnings.catch_warnings():
-        # It is never written to: a warning about read-only arrays is moot.
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(array)
+    return tensor_of(array)
 
 
 def check_hops(K: int, hops) -> list[int]:
@@ -178,10 +175,17 @@ def check_nodes(graph: dgl.DGLGraph, nodes) -> torch.Tensor | None:
     return nodes
 
 
-def check_weight(graph: dgl.DGLGraph, weight) -> torch.Tensor | None:
+def check_weight(
+    graph: dgl.DGLGraph | DiskGraph, weight
+) -> torch.Tensor | None:
     """One real weight for each edge."""
     if weight is None:
         return None
+    if isinstance(graph, DiskGraph):
+        raise DGLError(
+            "edge_weight is not supported for a graph on disk, whose edges "
+            "are in another order: leave it out, or use g.to_dgl()."
+        )
     if not isinstance(weight, torch.Tensor):
         raise DGLError(
             f"edge_weight should be a tensor, got {type(weight).__name__}."

@@ -47,7 +47,7 @@ class Request:
     @classmethod
     def of(cls, g, feat, K, norm, self_loop, weight, nodes, hops, dtype):
         """Check everything that can be checked without work."""
-        inputs.check_graph(g)
+        inputs.check_graph(g, on_disk=True)
         on_disk = inputs.is_on_disk(feat)
         feat = inputs.check_features(g, feat)
         kept = inputs.check_hops(K, hops)

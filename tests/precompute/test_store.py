@@ -14,7 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc.data import build_disk_graph, write_features
-from dgl_lc.precompute import block_aggregate, open_store, store
+from dgl_lc.precompute import (
+    block_aggregate,
+    edge_blocks,
+    open_store,
+    store,
+)
 from dgl_lc.precompute.kernels.sums import add_sums, factors
 from dgl_lc.precompute.request import Work
 from dgl_lc.training import HopLoader
@@ -323,6 +328,17 @@ def test_a_graph_on_disk(g, x, on_disk, tmp_path, nodes, hops, norm):
 def test_features_on_disk_of_another_graph(on_disk):
     with pytest.raises(DGLError, match="feat has 60 rows, but g has 61"):
         block_aggregate(random_graph(61), on_disk[1], 2)
+
+
+def test_weights_of_a_graph_on_disk_are_refused(on_disk):
+    weight = torch.ones(on_disk[0].num_edges())
+    with pytest.raises(DGLError, match="edge_weight is not supported"):
+        block_aggregate(*on_disk, 2, edge_weight=weight)
+
+
+def test_edge_blocks_are_of_dgls_graphs(on_disk):
+    with pytest.raises(DGLError, match="g should be a DGLGraph, got DiskGraph"):
+        edge_blocks(on_disk[0], 2)
 
 
 def test_column_blocks_across_files(g, x, on_disk, tmp_path, monkeypatch):
