@@ -24,6 +24,9 @@ STORED: dict[torch.dtype, np.dtype] = {
 }
 _NAMES = {str(dtype).removeprefix("torch."): dtype for dtype in STORED}
 
+#: Bytes that are asked for at once.
+_PIECE = 1 << 17
+
 
 def file_of(place: int) -> str:
     """The name of the file of the place-th columns."""
@@ -107,6 +110,21 @@ class DiskFeatures:
             base = place * self.width
             begin, end = max(first, base), min(last, base + self.width)
             yield begin, end, self._map(place)[:, begin - base : end - base]
+
+    def ask_ahead(self, first: int, last: int) -> None:
+        """Have the system read these columns into its cache.
+
+        It comes back when the last piece has been asked for, which takes
+        most of the time of reading: call it from a thread of its own.
+        """
+        if not hasattr(os, "posix_fadvise"):
+            return
+        for place in range(first // self.width, (last - 1) // self.width + 1):
+            with open(self.path / file_of(place), "rb") as file:
+                number = file.fileno()
+                # Of a longer piece a system reads only the beginning.
+                for at in range(0, os.fstat(number).st_size, _PIECE):
+                    os.posix_fadvise(number, at, _PIECE, os.POSIX_FADV_WILLNEED)
 
     def _map(self, place: int) -> torch.Tensor:
         # Not read-only, as torch cannot know that; the file stays as it is.

@@ -1,5 +1,7 @@
 """Carrying out a plan on the CPU."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import torch
 from tqdm.auto import tqdm
@@ -13,7 +15,7 @@ from .kernels.gather import accumulator, sum_rows, tiles
 from .memory import row_stride
 from .plan import Plan, Work
 from .request import Request, Survey
-from .rows import bits, copy_rows, empty, streams
+from .rows import bits, copy_rows, empty, streams, whole_lines
 from .store import StoredHops, StoreWriter, open_store
 from .threads import ranges, run_parallel
 
@@ -55,10 +57,16 @@ def run_to_disk(
     """As :func:`run`, into a store, from its last whole column block on."""
     work = plan.work
     engine = Engine(request, survey, plan) if work.K else None
-    with _progress(work, progress) as bar:
+    blocks = plan.column_blocks(store.done)
+    with (
+        _progress(work, progress) as bar,
+        ThreadPoolExecutor(1, "dgl-lc read") as reader,
+    ):
         bar.update(_work_bytes(work) * store.done // work.num_feats)
-        for first, last in plan.column_blocks(store.done):
+        for place, (first, last) in enumerate(blocks):
             with store.columns(last):
+                for following in blocks[place + 1 : place + 2]:
+                    reader.submit(request.ask_ahead, *following)
                 _stored_block(request, engine, first, last, store, bar)
     store.finish()
     return open_store(store.folder)
@@ -230,14 +238,13 @@ class Engine:
         )
         x, out = bits(values), bits(target)
         menu = tiles(width, self._kind)
-        whole = [
-            (sum_rows(w, self._kind, self._kind, streams(target, at, w)), at)
-            for at, w in menu
-        ]
-        parts = [
-            (sum_rows(w, self._kind, str(slots.dtype), False), at)
-            for at, w in menu
-        ]
+        whole, parts = [], []
+        for at, w in menu:
+            lines, stream = whole_lines(values, at, w), streams(target, at, w)
+            kernel = sum_rows(w, self._kind, self._kind, lines, stream)
+            whole.append((kernel, at))
+            kernel = sum_rows(w, self._kind, str(slots.dtype), lines, False)
+            parts.append((kernel, at))
         f, indptr = self._filter, self._filter.edges.indptr
         right = f.right[:0] if scaled else f.right
         row_bytes = width * values.element_size()

@@ -77,6 +77,11 @@ class Request:
         for begin, end, part in self.feat.parts(first, last):
             copy_rows(part, rows, target[:, begin - first : end - first])
 
+    def ask_ahead(self, first: int, last: int) -> None:
+        """Have columns on disk read, for later."""
+        if isinstance(self.feat, DiskFeatures):
+            self.feat.ask_ahead(first, last)
+
     @property
     def kind(self) -> str:
         """The name of the type in which hop features are stored."""

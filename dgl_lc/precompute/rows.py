@@ -36,19 +36,25 @@ def bits(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def whole_lines(tensor: torch.Tensor, column: int, width: int) -> bool:
+    """Whether a tile's rows are made of whole cache lines."""
+    size = tensor.element_size()
+    lengths = (
+        width * size,
+        tensor.stride(0) * size,
+        tensor.data_ptr() + column * size,
+    )
+    return all(length % CACHE_LINE == 0 for length in lengths)
+
+
 def streams(target: torch.Tensor, column: int, width: int) -> bool:
     """Whether a tile of the target should be written past the cache.
 
     It can be if it is made of whole cache lines, and it should be if it is
     too large to be found there by the next hop.
     """
-    size = target.element_size()
-    row = target.stride(0) * size
-    begin = target.data_ptr() + column * size
-    whole_lines = all(
-        length % CACHE_LINE == 0 for length in (width * size, row, begin)
-    )
-    return whole_lines and len(target) * row >= _STREAM_BYTES
+    size = len(target) * target.stride(0) * target.element_size()
+    return size >= _STREAM_BYTES and whole_lines(target, column, width)
 
 
 def copy_rows(

@@ -1,5 +1,8 @@
 """Features in column blocks on disk."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +67,24 @@ def test_a_file_is_mapped_not_copied(tmp_path):
     assert "300 nodes, 37 columns, torch.float32" in repr(feat)
     plain = np.load(feat.path / "columns_0002.npy")
     assert np.array_equal(plain, rows()[:, 32:])
+
+
+def test_all_of_the_files_with_the_columns_are_asked_for(tmp_path, monkeypatch):
+    feat = rows(50_000, 9)
+    write_features(feat, tmp_path / "f", width=2)
+    asked: dict[str, set[int]] = {}
+
+    def record(number, at, length, advice):
+        assert advice == os.POSIX_FADV_WILLNEED
+        name = Path(f"/proc/self/fd/{number}").resolve().name
+        asked.setdefault(name, set()).update(range(at, at + length, 4096))
+
+    monkeypatch.setattr(os, "posix_fadvise", record)
+    DiskFeatures(tmp_path / "f").ask_ahead(3, 6)
+    assert sorted(asked) == ["columns_0001.npy", "columns_0002.npy"]
+    for name, pages in asked.items():
+        size = (tmp_path / "f" / name).stat().st_size
+        assert pages >= set(range(0, size, 4096))
 
 
 def test_a_killed_run_goes_on(tmp_path, monkeypatch):

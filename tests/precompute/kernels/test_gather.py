@@ -36,8 +36,9 @@ def test_tiles_cover_every_column_with_widths_of_the_menu(width, kind):
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_tile_is_summed_and_nothing_else_written(width, kind, stream):
+def test_a_tile_is_summed_and_nothing_else_written(width, kind, lines, stream):
     if width > max_width(kind):
         width = max_width(kind)
     dtype, acc = DTYPES[kind], accumulator(kind)
@@ -55,7 +56,7 @@ def test_a_tile_is_summed_and_nothing_else_written(width, kind, stream):
     out = empty(40, 256, dtype)
     out.fill_(7)
     column = 64 // size
-    kernel = sum_rows(width, kind, kind, stream)
+    kernel = sum_rows(width, kind, kind, lines, stream)
     kernel(offsets, entries, coefs, scales, bits(x), column, bits(out), 5)
     tile = slice(column, column + width)
     expected = torch.full((40, 256), 7.0, dtype=torch.float64)
@@ -89,7 +90,7 @@ def test_halves_are_rounded_as_torch_rounds(kind):
     out = torch.empty(len(x), 16, dtype=DTYPES[kind])
     rows = np.arange(len(x) + 1)
     ones = np.ones(len(x), np.float32)
-    kernel = sum_rows(16, "float32", kind, False)
+    kernel = sum_rows(16, "float32", kind, False, False)
     entries = rows[:-1].astype(np.int32)
     kernel(rows, entries, ones, ones, bits(x), 0, bits(out), 0)
     expected = x.to(DTYPES[kind])
