@@ -70,8 +70,8 @@ def test_a_file_is_mapped_not_copied(tmp_path):
 
 
 def test_all_of_the_files_with_the_columns_are_asked_for(tmp_path, monkeypatch):
-    feat = rows(50_000, 9)
-    write_features(feat, tmp_path / "f", width=2)
+    np.save(tmp_path / "feat.npy", rows(50_000, 9))
+    write_features(tmp_path / "feat.npy", tmp_path / "f", width=2)
     asked: dict[str, set[int]] = {}
 
     def record(number, at, length, advice):
