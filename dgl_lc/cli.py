@@ -14,9 +14,10 @@ from .experiments.demo import run_demo
 from .experiments.run import MODELS, train_model
 from .nn.model import HopModel
 from .precompute import block_aggregate, calibrate, open_store
+from .precompute.device_plan import make_device_plan
 from .precompute.inputs import KINDS
 from .precompute.memory import format_bytes, parse_bytes
-from .precompute.plan import Work, make_plan
+from .precompute.plan import Work, beside_published, make_plan
 from .precompute.store import read_manifest
 from .precompute.threads import num_threads
 from .training import save_model
@@ -176,7 +177,9 @@ def _add_precompute(commands) -> None:
         "file or folder, or a dataset of DGL by its name")  # fmt: skip
     add("--hops", type=int, required=True, help="the last hop, K")
     add("--out", type=Path, required=True, help="folder of the store")
-    add("--memory", help="bytes that may be allocated, such as 4GiB")
+    add("--device", help="where to compute: cpu (default) or cuda")
+    add("--memory", help="bytes that may be allocated there, such as 4GiB")
+    add("--host-memory", help="bytes on the host, of a run on a GPU")
     add("--norm", choices=["both", "right", "left", "none"], default="both")
     add("--no-self-loop", action="store_true",
         help="take the graph's edges as they are")  # fmt: skip
@@ -214,8 +217,9 @@ def _precompute(args: argparse.Namespace) -> int:
     dtype = args.dtype and getattr(torch, args.dtype)
     hops = block_aggregate(
         data.graph, data.feat, args.hops, norm=args.norm,
-        self_loop=not args.no_self_loop, nodes=nodes, memory=args.memory,
-        dtype=dtype, out=args.out,
+        self_loop=not args.no_self_loop, nodes=nodes, device=args.device,
+        memory=args.memory, host_memory=args.host_memory, dtype=dtype,
+        out=args.out,
     )  # fmt: skip
     print(hops)
     return 0
@@ -271,7 +275,11 @@ def _plan(args: argparse.Namespace) -> int:
     )
     budget = parse_bytes(args.memory, "--memory")
     coefficients = calibrate("cpu") if args.calibrate else None
-    print(make_plan(work, budget, args.device, coefficients))
+    if args.device == "cpu":
+        print(make_plan(work, budget, coefficients))
+    else:
+        plan = make_device_plan(work, budget)
+        print(beside_published(plan, coefficients))
     return 0
 
 

@@ -10,12 +10,14 @@ import torch
 from dgl import DGLError
 
 from ..hops import HopFeatures
+from .device_plan import make_device_plan
+from .devices import find_device
 from .disk_features import DiskFeatures
 from .disk_graph import DiskGraph
 from .engine import run, run_to_disk
-from .inputs import check_device
 from .memory import format_bytes, parse_bytes
-from .plan import Plan, Work, make_plan, plan_for
+from .on_device import device_budget, run_on_device, survey_for_device
+from .plan import Plan, Work, beside_published, make_plan, plan_for
 from .published import Coefficients
 from .request import Request, survey
 from .store import open_store
@@ -71,16 +73,21 @@ def block_aggregate(
     hops : sequence of int, optional
         Keep only these hops. Default: all, 0 to K.
     device : str or torch.device, optional
-        Where to compute: "cpu".
+        Where to compute: "cpu" (default) or "cuda". Graph, features and
+        result stay on the host. A GPU that cannot be used gives way to the
+        CPU, with a warning.
     memory : int or str, optional
-        Bytes that may be allocated, as 24 * 2**30 or "24GiB", the result
-        included. Default: the result, the edges, and work space of at most
-        5/4 of the size of the features (or 128 MiB).
+        Bytes that may be allocated where it computes, as 24 * 2**30 or
+        "24GiB". On the CPU the result is included; default: the result, the
+        edges, and work space of at most 5/4 of the size of the features (or
+        128 MiB). On a GPU: 90 % of what is free.
     host_memory : int or str, optional
-        For the host side of a GPU run: not in this version.
+        Of a GPU run, the bytes that may be allocated on the host, the
+        result included.
     plan : Plan, optional
         Cut the work as in this plan, made by
-        :func:`dgl_lc.precompute.plan` for the same sizes.
+        :func:`dgl_lc.precompute.plan` for the same sizes. On a GPU its
+        memory counts, if ``memory`` is not given.
     dtype : torch.dtype, optional
         How hop features are stored: float32, float64, float16 or bfloat16.
         Sums are made in float32 (float64 for float64). Default: as feat.
@@ -111,11 +118,33 @@ def block_aggregate(
             [1., 1.],
             [1., 1.]])
     """
-    check_device(device, host_memory)
     budget = None if memory is None else parse_bytes(memory)
+    host_budget = None
+    if host_memory is not None:
+        host_budget = parse_bytes(host_memory, "host_memory")
     request = Request.of(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )
+    gpu = find_device(device)
+    if gpu is None and host_memory is not None:
+        if device is None or torch.device(device).type == "cpu":
+            raise DGLError(
+                "host_memory is for runs on a GPU: on the CPU give memory."
+            )
+        # The GPU that it was for cannot be used.
+        budget = host_budget
+    if gpu is not None and request.last > 0:
+        if plan is not None:
+            _check_plan(plan, request)
+            budget = plan.budget if budget is None else budget
+        if out is None:
+            return run_on_device(request, gpu, budget, host_budget, progress)
+        with request.store(out, resume) as store:
+            if store.finished:
+                return open_store(out)
+            return run_on_device(
+                request, gpu, budget, host_budget, progress, store
+            )
     if out is None:
         found = survey(request, budget)
         plan = _choose_plan(plan, found.work, budget)
@@ -138,6 +167,7 @@ def plan(
     edge_weight: torch.Tensor | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
+    device: str | torch.device | None = None,
     memory: int | str | None = None,
     dtype: torch.dtype | None = None,
     coefficients: Coefficients | None = None,
@@ -146,7 +176,8 @@ def plan(
 
     Parameters are those of :func:`block_aggregate`; ``coefficients`` (from
     :func:`dgl_lc.precompute.calibrate`) are for the published scheme that
-    the plan is compared with.
+    the plan is compared with. With ``device="cuda"`` and ``memory`` no GPU
+    needs to be there.
 
     Examples
     --------
@@ -161,7 +192,15 @@ def plan(
     request = Request.of(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )
-    return _make_plan(survey(request, budget).work, budget, coefficients)
+    if device is None or torch.device(device).type == "cpu":
+        return _make_plan(survey(request, budget).work, budget, coefficients)
+    if budget is None:
+        gpu = find_device(device)
+        if gpu is None:
+            raise DGLError("memory is needed to plan for a GPU not there.")
+        budget = device_budget(gpu, None)
+    work = survey_for_device(request, None).work
+    return beside_published(make_device_plan(work, budget), coefficients)
 
 
 def _make_plan(
@@ -181,13 +220,11 @@ def _choose_plan(plan: Plan | None, work: Work, budget: int | None) -> Plan:
 
 def _adopt_plan(plan: Plan, work: Work, budget: int | None) -> Plan:
     """A plan that the user gave, if it is for this work."""
-    for name in ("num_nodes", "num_edges", "num_feats", "K", "kind"):
-        given, here = getattr(plan.work, name), getattr(work, name)
-        if given != here:
-            raise DGLError(
-                f"plan was made for {name}={given}, but here it is {here}: "
-                f"make it anew with dgl_lc.precompute.plan."
-            )
+    sizes = {name: getattr(work, name) for name in _SIZES}
+    _compare_sizes(plan, sizes)
+    if plan.device != "cpu":
+        # Made for a GPU that is not there.
+        return _make_plan(work, budget)
     budget = plan.budget if budget is None else budget
     found = plan_for(work, plan.num_edge_blocks, plan.column_width, budget)
     if found.peak_bytes > budget:
@@ -196,3 +233,25 @@ def _adopt_plan(plan: Plan, work: Work, budget: int | None) -> Plan:
             f"memory={format_bytes(budget)}: make it anew, or leave it out."
         )
     return found
+
+
+_SIZES = ("num_nodes", "num_edges", "num_feats", "K", "kind")
+
+
+def _check_plan(plan: Plan, request: Request) -> None:
+    """Whether the user's plan is for this request."""
+    sizes = (
+        request.graph.num_nodes(), request.graph.num_edges(),
+        request.feat.shape[1], request.last, request.kind,
+    )  # fmt: skip
+    _compare_sizes(plan, dict(zip(_SIZES, sizes, strict=True)))
+
+
+def _compare_sizes(plan: Plan, sizes: dict[str, object]) -> None:
+    for name, here in sizes.items():
+        given = getattr(plan.work, name)
+        if given != here:
+            raise DGLError(
+                f"plan was made for {name}={given}, but here it is {here}: "
+                f"make it anew with dgl_lc.precompute.plan."
+            )

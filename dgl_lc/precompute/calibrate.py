@@ -13,6 +13,7 @@ import torch
 from dgl import DGLError
 from torch.autograd.profiler import profile, record_function
 
+from .devices.cuda import CudaDevice, why_not
 from .published import Coefficients, Volumes
 
 # Sizes (nodes, edges, columns) at which the operations are measured. Ids are
@@ -47,9 +48,9 @@ def calibrate(device: str | torch.device = "cpu") -> Coefficients:
     True
     """
     device = torch.device(device)
-    if device.type == "cuda" and not torch.cuda.is_available():
+    if device.type == "cuda" and why_not(device) is not None:
         raise DGLError(
-            "device='cuda' is not there: torch.cuda.is_available() is False."
+            f"device={str(device)!r} cannot be used: {why_not(device)}."
         )
     if device.type not in ("cpu", "cuda"):
         raise DGLError(f"device={str(device)!r} should be 'cpu' or 'cuda'.")
@@ -100,7 +101,8 @@ def _aggregation(n, m, d, dtype, device) -> Callable[[], None]:
 def _peak_bytes(works: list[Callable[[], None]], device) -> list[int]:
     """Peak bytes allocated by each piece of work."""
     if device.type == "cuda":
-        return [_cuda_peak(work, device) for work in works]
+        gpu = CudaDevice(device.index or 0)
+        return [gpu.peak(work) for work in works]
     with profile(profile_memory=True) as record:
         for number, work in enumerate(works):
             with record_function(f"work {number}"):
@@ -131,15 +133,6 @@ def _peak_bytes(works: list[Callable[[], None]], device) -> list[int]:
         sizes = [size for time, size in memory if first <= time <= last]
         peaks.append(int(max(np.cumsum(sizes), default=0)))
     return peaks
-
-
-def _cuda_peak(work: Callable[[], None], device) -> int:
-    torch.cuda.synchronize(device)
-    torch.cuda.reset_peak_memory_stats(device)
-    before = torch.cuda.memory_allocated(device)
-    work()
-    torch.cuda.synchronize(device)
-    return torch.cuda.max_memory_allocated(device) - before
 
 
 def _fit(volumes: list[tuple[int, ...]], peaks: list[int]) -> list[float]:

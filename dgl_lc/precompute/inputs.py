@@ -224,20 +224,6 @@ def check_dtype(dtype: torch.dtype | None, feat: torch.Tensor) -> torch.dtype:
     return dtype
 
 
-def check_device(device, host_memory) -> None:
-    """Only the CPU computes so far."""
-    if device is not None and torch.device(device).type != "cpu":
-        raise DGLError(
-            f"device={str(device)!r} is not supported by this version: it "
-            f"computes on the CPU. Leave device out."
-        )
-    if host_memory is not None:
-        raise DGLError(
-            "host_memory is for GPU runs, which this version does not have: "
-            "give memory."
-        )
-
-
 def check_spec(norm: str, self_loop: bool, weighted: bool) -> FilterSpec:
     """The filter that was asked for."""
     if not isinstance(self_loop, (bool, np.bool_)):

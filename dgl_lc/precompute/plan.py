@@ -2,11 +2,11 @@
 
 The default plan moves the fewest bytes within the memory. Column blocks are
 outside, hops inside: a column block stays where it is for all hops, so that
-features are read once. Edges are read once for each hop and column block, or
-stay resident on a device with memory of its own.
+features are read once. Edges are read once for each hop and column block.
+:mod:`.device_plan` is for a device with memory of its own.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dgl import DGLError
 
@@ -66,6 +66,8 @@ class Work:
         Whether the result goes to disk.
     mapped : bool
         Whether the graph is on disk, degrees included.
+    self_loop : bool
+        Whether the filter gives every node a self-loop.
     """
 
     num_nodes: int
@@ -88,6 +90,7 @@ class Work:
     threads: int = 1
     stored: bool = False
     mapped: bool = False
+    self_loop: bool = True
 
     @property
     def itemsize(self) -> int:
@@ -237,58 +240,57 @@ def _row(name: str, ours: str, theirs: str) -> str:
 def make_plan(
     work: Work,
     budget: int | None = None,
-    device: str = "cpu",
     coefficients: Coefficients | None = None,
     available: int | None = None,
 ) -> Plan:
-    """The plan that moves the fewest bytes within the budget.
+    """The plan for the CPU that moves the fewest bytes within the budget.
 
     All widths are tried, each with the fewest edge blocks that fit; of equal
     bytes moved the fewest column blocks win. Without a budget the work space
     is kept to 5/4 of the size of the features (or 128 MiB), or to what is
     ``available`` if that is less.
     """
-    cost = _cpu_cost if device == "cpu" else _device_cost
     if budget is None:
-        budget = _default_budget(work, cost)
+        budget = _default_budget(work)
         if available is not None:
             budget = min(budget, available)
     best = None
     for width in work.widths():
-        blocks = _fewest_edge_blocks(work, width, budget, cost)
+        blocks = _fewest_edge_blocks(work, width, budget)
         if blocks is None:
             continue
-        items, moved, resident = cost(work, blocks, width)
-        if best is None or moved < best.bytes_moved:
-            columns = -(-work.num_feats // width)
-            best = Plan(
-                work, device, budget, blocks, columns, width, resident,
-                items, moved,
-            )  # fmt: skip
+        found = plan_for(work, blocks, width, budget)
+        if best is None or found.bytes_moved < best.bytes_moved:
+            best = found
     if best is None:
-        raise DGLError(_too_small(work, budget, cost))
+        raise DGLError(_too_small(work, budget))
+    return beside_published(best, coefficients)
+
+
+def beside_published(
+    plan: Plan, coefficients: Coefficients | None = None
+) -> Plan:
+    """The plan, with the published scheme's on the same budget."""
+    work = plan.work
     volumes = Volumes.of(
         work.num_nodes, work.num_edges, work.num_feats, work.itemsize
     )
     try:
         other = published_plan(
-            volumes, coefficients or Coefficients(), budget,
+            volumes, coefficients or Coefficients(), plan.budget,
             work.num_feats, work.K,
         )  # fmt: skip
     except DGLError:
         other = None
-    return Plan(**{**vars(best), "published": other})
+    return replace(plan, published=other)
 
 
-def plan_for(
-    work: Work, blocks: int, width: int, budget: int, device: str = "cpu"
-) -> Plan:
-    """The plan with given edge blocks and column width."""
-    cost = _cpu_cost if device == "cpu" else _device_cost
-    items, moved, resident = cost(work, blocks, width)
+def plan_for(work: Work, blocks: int, width: int, budget: int) -> Plan:
+    """The plan for the CPU with given edge blocks and column width."""
+    items, moved, resident = _cost(work, blocks, width)
     columns = -(-work.num_feats // width)
     return Plan(
-        work, device, budget, blocks, columns, width, resident, items, moved
+        work, "cpu", budget, blocks, columns, width, resident, items, moved
     )
 
 
@@ -300,11 +302,11 @@ def _most_edge_blocks(work: Work) -> int:
     return max(1, work.num_edges // _LEAST_BLOCK)
 
 
-def _fewest_edge_blocks(work, width, budget, cost) -> int | None:
+def _fewest_edge_blocks(work, width, budget) -> int | None:
     """The smallest b that fits: peak bytes do not grow with it."""
 
     def peak(blocks):
-        return sum(cost(work, blocks, width)[0].values())
+        return sum(_cost(work, blocks, width)[0].values())
 
     low, high = 1, _most_edge_blocks(work)
     if peak(high) > budget and peak(low) > budget:
@@ -320,23 +322,23 @@ def _fewest_edge_blocks(work, width, budget, cost) -> int | None:
     return high
 
 
-def _default_budget(work: Work, cost) -> int:
+def _default_budget(work: Work) -> int:
     features = work.num_nodes * work.num_feats * work.itemsize
     # Enough to hold the rows of hop 1 whole, and the few of hop 2, where a
     # percent of the nodes is asked for.
     space = max(features * 5 // 4, _SPACE)
     peaks = []
     for width in work.widths():
-        items, _, _ = cost(work, 1, width)
+        items, _, _ = _cost(work, 1, width)
         rest = sum(items.values()) - items["column buffers"]
         peaks.append((sum(items.values()), rest + space))
     return max(min(most for most, _ in peaks), max(cap for _, cap in peaks))
 
 
-def _too_small(work: Work, budget: int, cost) -> str:
+def _too_small(work: Work, budget: int) -> str:
     most = _most_edge_blocks(work)
     least = min(
-        sum(cost(work, blocks, width)[0].values())
+        sum(_cost(work, blocks, width)[0].values())
         for width in work.widths()
         for blocks in {1, most}
     )
@@ -357,7 +359,7 @@ def _column_buffers(work: Work, width: int) -> int:
     return sum(r * stride * work.itemsize + CACHE_LINE for r in rows)
 
 
-def _cpu_cost(work: Work, blocks: int, width: int):
+def _cost(work: Work, blocks: int, width: int):
     """Peak bytes by purpose, bytes moved, and what stays resident."""
     n, m, acc = work.num_nodes, work.num_edges, work.accumulator_size
     stays = blocks == 1 or not work.owned
@@ -425,33 +427,3 @@ def _frontier_bytes(work: Work) -> int:
     n = work.num_nodes
     lists = sum(r for r in (*work.hop_rows, work.input_rows) if r < n)
     return 4 * (lists + n)
-
-
-def _device_cost(work: Work, blocks: int, width: int):
-    """As :func:`_cpu_cost`, for a device with memory of its own.
-
-    Features and result stay on the host. Edges are kept on the device where
-    they fit, and otherwise go there in blocks, one being copied while the
-    other is used, for each hop and column block.
-    """
-    n, m, acc = work.num_nodes, work.num_edges, work.accumulator_size
-    entry = 4 + acc * work.weighted
-    stays = blocks == 1
-    block_edges = -(-m // blocks)
-    columns = -(-work.num_feats // width)
-    stride = row_stride(width, work.itemsize)
-    items = {
-        "column buffers": 2 * n * stride * work.itemsize,
-        "edges by destination": m * entry + 8 * (n + 1)
-        if stays
-        else 2 * (block_edges * entry + 4 * (n + 1)),
-        "degrees, diagonals": work.num_diagonals * acc * n,
-    }
-    edges = m * entry + 8 * (n + 1)
-    moved = edges if stays else columns * work.K * edges
-    moved += work.num_diagonals * acc * n
-    moved += n * work.num_feats * work.itemsize
-    hops = len([hop for hop in work.kept_hops if hop > 0])
-    moved += hops * work.kept_rows * work.num_feats * work.itemsize
-    resident = ("edges", "column block") if stays else ("column block",)
-    return items, moved, resident

@@ -175,6 +175,7 @@ def survey(
         threads=num_threads(),
         stored=stored,
         mapped=isinstance(graph, DiskGraph),
+        self_loop=request.spec.self_loop,
     )
     return Survey(edges, rows, work)
 
