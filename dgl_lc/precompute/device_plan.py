@@ -176,7 +176,6 @@ def _plans(
             )  # fmt: skip
             if found is not None:
                 yield found
-                break
 
 
 def plan_device(

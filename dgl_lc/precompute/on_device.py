@@ -26,8 +26,11 @@ from .request import Request, Survey, survey
 from .rows import copy_rows, empty
 from .store import StoreWriter, open_store
 
+_NO_VALUES = np.empty(0, np.float32)
 #: Of the memory that is free, what is used without being asked for.
 _SHARE = 0.9
+#: Finding out the type of sums takes less than this.
+_PROBE = 1 << 25
 #: What is left of the budget when the device had less than it said.
 _SMALLER = 0.7
 
@@ -54,8 +57,10 @@ def run_on_device(
     sums_bfloat16 = (
         work.kind == "bfloat16"
         and not device.fuses
+        and budget >= _PROBE
         and sums_in_float32(device, torch.bfloat16)
     )
+    device.release()
     total = work.num_feats * work.itemsize * sum(work.hop_entries)
     with tqdm(
         total=total, desc=f"hop features on {device.name}", unit="B",
@@ -285,10 +290,11 @@ class _HostSide:
         if self._numbered is not matrix:
             self._places = matrix.number_sources(self._place)
             self._numbered = matrix
+        # Without weights there are no values, of whatever type.
+        numbers = values.numpy() if len(values) else _NO_VALUES
         matrix.fill(
-            block, self._places, indptr.numpy(), indices.numpy(),
-            values.numpy(),
-        )  # fmt: skip
+            block, self._places, indptr.numpy(), indices.numpy(), numbers
+        )
 
     def diagonal(self, side: str, hop: int) -> torch.Tensor | None:
         whole = getattr(self._filter, side)
@@ -320,6 +326,5 @@ class _HostSide:
     def write(
         self, hop: int, first: int, last: int, low: int, source: torch.Tensor
     ) -> None:
-        copy_rows(
-            source, None, self._result.block[hop][low : low + len(source)]
-        )
+        block = self._result.block[hop]
+        copy_rows(source, None, block[low : low + len(source)])

@@ -132,7 +132,10 @@ class Pipeline:
         plan, pinned = self._plan, self._device.pinned
         row = plan.column_width * self._size
         out = max(row, min(self._kept_rows * row, PIECE))
-        self._pieces_in = [pinned(max(row, PIECE)) for _ in range(2)]
+        # Features, and vectors of at most 8 bytes for each row.
+        most = max(self._rows[0] * row, 8 * max(*self._rows, self._kept_rows))
+        size = max(row, min(most, PIECE))
+        self._pieces_in = [pinned(size) for _ in range(2)]
         self._copied_in: list[Any] = [None, None]
         self._sent = 0
         self._pieces_out = [pinned(out) for _ in range(2)]
@@ -357,12 +360,11 @@ class Pipeline:
         for low in range(0, self._kept_rows, step):
             rows = min(step, self._kept_rows - low)
             number = self._returned % 2
+            # The host has it then: both pieces of this number are free.
             self._take_back(number)
             size = rows * width * self._size
             picked = self._picked[number][:size].view(self._dtype)
             picked = picked.view(rows, width)
-            if self._copied_out[number] is not None:
-                device.wait(self._compute, self._copied_out[number])
             device.launch(self._compute, _picker(y, places, low, rows, picked))
             device.wait(self._back, device.record(self._compute))
             piece = self._pieces_out[number][:size].view(self._dtype)

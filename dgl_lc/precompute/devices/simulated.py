@@ -194,9 +194,8 @@ class SimulatedDevice:
             sound = indptr[0] == 0 and indptr[-1] == len(indices)
             if not sound or (counts < 0).any():
                 raise RuntimeError("rows of a block were changed while read")
-            if len(indices) and not 0 <= indices.min() <= indices.max() < len(
-                x
-            ):
+            outside = (indices < 0) | (indices >= len(x))
+            if outside.any():
                 raise RuntimeError("ids of a block were changed while read")
             if not self.fuses:
                 csr_spmm.spmm_add(out, indptr, indices, values, x)

@@ -36,7 +36,8 @@ def fill_block(
     where the filter has no values.
     """
     all_rows = len(rows) == 0
-    weighted = len(weight) > 0
+    # Not of the weights: self-loops have values even without any edge.
+    weighted = len(out_values) > 0
     for position in range(low, high):
         row = position if all_rows else rows[position]
         at = starts[position]
