@@ -18,6 +18,7 @@ from .precompute.device_plan import make_device_plan
 from .precompute.inputs import KINDS
 from .precompute.memory import format_bytes, parse_bytes
 from .precompute.plan import Work, beside_published, make_plan
+from .precompute.selftest import selftest
 from .precompute.store import read_manifest
 from .precompute.threads import num_threads
 from .training import save_model
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_train(commands)
     _add_plan(commands)
     _add_precompute(commands)
+    _add_selftest(commands)
     _add_store(commands)
     measure = commands.add_parser(
         "calibrate", help="measure the published optimiser's coefficients"
@@ -190,6 +192,25 @@ def _add_precompute(commands) -> None:
     add("--add-reverse", action="store_true",
         help="give every edge of a file its reverse")  # fmt: skip
     precompute.set_defaults(run=_precompute)
+
+
+def _add_selftest(commands) -> None:
+    test = commands.add_parser(
+        "selftest",
+        help="try a GPU: exact, within memory, and how fast; a report",
+    )
+    test.add_argument(
+        "--device", help="cuda, cuda:1 or cpu (default: a GPU if there is one)"
+    )
+    test.add_argument(
+        "--nodes", type=int, default=500_000,
+        help="of the graph on which it is timed (%(default)s)",
+    )  # fmt: skip
+    test.set_defaults(run=_selftest)
+
+
+def _selftest(args: argparse.Namespace) -> int:
+    return 0 if selftest(args.device, args.nodes) else 1
 
 
 def _add_store(commands) -> None:
