@@ -49,6 +49,9 @@ setup(
             "pytest-timeout",
             "ruff",
             "scipy",
+            # For the tests of the GPU kernel, in its interpreter.
+            "triton; platform_system == 'Linux' "
+            "and platform_machine == 'x86_64'",
         ],
         "bench": ["scipy", "torch_geometric"],
     },
