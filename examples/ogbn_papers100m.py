@@ -83,9 +83,13 @@ def precompute(model, name, data, args):
     hops = "-".join(map(str, model.hops))
     # Models of one filter share what they have in common.
     kind = "several-" if name == "FSGNN" else ""
+    memory = {"memory": args.memory}
+    if torch.device(args.device).type == "cuda":
+        # Of the GPU what is free; --memory is the host's.
+        memory = {"device": args.device, "host_memory": args.memory}
     return model.precompute(
-        data.graph, data.feat, nodes=nodes, memory=args.memory,
-        dtype=args.dtype, out=Path(args.out) / f"{kind}hops-{hops}",
+        data.graph, data.feat, nodes=nodes, dtype=args.dtype,
+        out=Path(args.out) / f"{kind}hops-{hops}", **memory,
     )  # fmt: skip
 
 
@@ -179,7 +183,8 @@ def parse_args(argv=None):
     add("--model", choices=list(BEST), default="LCGCN", help="(%(default)s)")
     add("--hops", type=int, help="aggregations (the paper's)")
     add("--memory", default="16GiB", help="for each stage (%(default)s)")
-    add("--device", default="cpu", help="where to train (%(default)s)")
+    add("--device", default="cpu",
+        help="where to compute and to train (%(default)s)")  # fmt: skip
     add("--dtype", choices=["float32", "float16", "bfloat16"],
         default="float32", help="of the hop store (%(default)s)")  # fmt: skip
     add("--epochs", type=int, default=2000, help="at most (%(default)s)")

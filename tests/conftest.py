@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 assert dgl_lc.__version__
 
-# Triton reads this when it is imported, which nothing has done by now.
+# Triton reads this when it is imported, which dgl_lc has not done.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 

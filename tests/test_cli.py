@@ -148,3 +148,27 @@ def test_precompute_on_disk(tmp_path, capsys):
 def test_what_is_no_store(tmp_path, capsys):
     assert main(["store", "info", str(tmp_path)]) == 2
     assert "is not a hop store" in capsys.readouterr().err
+
+
+def test_selftest_reports_and_says_whether_all_is_right(capsys, monkeypatch):
+    assert main(["selftest", "--device", "cpu", "--nodes", "2000"]) == 0
+    text = capsys.readouterr().out
+    for word in ("torch.float16", "were allocated", "GB/s", "all is right"):
+        assert word in text
+    assert "FAILED" not in text
+
+    from dgl_lc.precompute.devices.cpu import CpuDevice
+
+    def wrong(self, stream, target, source):
+        target.copy_(source)
+        target[:1] += 1
+
+    monkeypatch.setattr(CpuDevice, "copy_out", wrong)
+    assert main(["selftest", "--device", "cpu", "--nodes", "2000"]) == 1
+    assert "FAILED  torch.float32" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_selftest_without_a_gpu_says_why(capsys):
+    assert main(["selftest", "--device", "cuda"]) == 1
+    assert "cuda cannot be used: " in capsys.readouterr().out

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from dgl import DGLError
 
 from .kernels.csr_spmm import workspace_bytes
+from .kernels.hubs import scratch_rows
 from .memory import format_bytes
 from .plan import Plan, Work
 
@@ -46,13 +47,24 @@ class Matrix:
         by_rows = self.rows // most_rows(most_entries)
         return -(-self.entries // most_entries) + by_rows + 1
 
-    def num_bytes(self, most_entries: int, value_size: int) -> int:
+    def num_bytes(self, most_entries: int, value_size: int, fuses: bool) -> int:
+        """At least the bytes of all blocks."""
         blocks = self.num_blocks(most_entries)
-        return (
-            self.entries * (4 + value_size)
-            + 4 * (self.rows + 2 * blocks)
-            + 3 * ALIGN * blocks
-        )
+        size = self.entries * (4 + value_size) + 4 * (self.rows + 2 * blocks)
+        if fuses:
+            size += 12 * scratch_rows(self.entries)
+        return size + 4 * ALIGN * blocks
+
+
+def block_bytes(entries: int, rows: int, value_size: int, fuses: bool) -> int:
+    """What a block of edges takes on the device."""
+    tails = scratch_rows(entries) if fuses else 0
+    return (
+        aligned(4 * (rows + 1))
+        + aligned(4 * entries)
+        + aligned(value_size * entries)
+        + aligned(12 * tails)
+    )
 
 
 def most_rows(most_entries: int) -> int:
@@ -198,14 +210,10 @@ def plan_device(
     items = _fixed_items(
         work, width, most_entries, tallest, frontier, size, fuses
     )
-    slots = 2 * (
-        aligned(most_entries * 4)
-        + aligned(4 * (tallest + 1))
-        + aligned(most_entries * value)
-    )
+    slots = 2 * block_bytes(most_entries, tallest, value, fuses)
     # The one allocation is rounded up.
     room = budget - sum(items.values()) - _SEGMENT
-    edges = sum(m.num_bytes(most_entries, value) for m in matrices)
+    edges = sum(m.num_bytes(most_entries, value, fuses) for m in matrices)
     if edges <= room:
         resident, items["edges that stay"] = edges, edges
     else:
@@ -215,18 +223,24 @@ def plan_device(
         items["edges that stay"] = resident
         items["edges on their way"] = slots
     items["rounding"] = _SEGMENT
+    kept = resident
     columns = -(-work.num_feats // width)
-    moved = _sent(work, matrices, resident, most_entries, value, columns, size)
-    moved += _sent_once(work, frontier, size)
-    stays = ["column block"]
+    moved = _sent_once(work, frontier, size)
+    for matrix in matrices:
+        # Once what stays, else for each hop and column block.
+        total = matrix.num_bytes(most_entries, value, fuses)
+        stays = min(resident, total)
+        resident -= stays
+        moved += stays + columns * matrix.hops * (total - stays)
+    there = ["column block"]
     if edges <= room:
-        stays.insert(0, "edges")
-    elif resident:
-        stays.insert(0, f"{resident / edges:.0%} of the edges")
+        there.insert(0, "edges")
+    elif kept:
+        there.insert(0, f"{kept / edges:.0%} of the edges")
     blocks = sum(m.num_blocks(most_entries) for m in matrices)
     return DevicePlan(
-        work, device, budget, blocks, columns, width, tuple(stays), items,
-        moved, most_entries=most_entries, resident_bytes=resident,
+        work, device, budget, blocks, columns, width, tuple(there), items,
+        moved, most_entries=most_entries, resident_bytes=kept,
         frontier=frontier, fuses=fuses, device_kind=kind,
     )  # fmt: skip
 
@@ -264,6 +278,11 @@ def _fixed_items(
         "workspace (a model)": 0
         if fuses
         else workspace_bytes(most_entries, tallest),
+        "sums of hubs": aligned(
+            scratch_rows(most_entries) * width * work.accumulator_size
+        )
+        if fuses
+        else 0,
     }
     return items
 
@@ -275,17 +294,6 @@ def _diagonal_bytes(work: Work, rows: list[int]) -> int:
         lists.append(work.num_nodes)
     size = work.accumulator_size
     return work.num_diagonals * sum(aligned(size * r) for r in lists)
-
-
-def _sent(work, matrices, resident, most_entries, value, columns, size) -> int:
-    """Bytes of edges: once what stays, else for each hop and column block."""
-    moved = 0
-    for matrix in matrices:
-        total = matrix.num_bytes(most_entries, value)
-        stays = min(resident, total)
-        resident -= stays
-        moved += stays + columns * matrix.hops * (total - stays)
-    return moved
 
 
 def _sent_once(work: Work, frontier: bool, size: int) -> int:

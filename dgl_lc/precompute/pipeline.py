@@ -15,9 +15,17 @@ from typing import Any, Protocol
 
 import torch
 
-from .device_plan import PIECE, DevicePlan, aligned, hop_rows, most_rows
+from .device_plan import (
+    PIECE,
+    DevicePlan,
+    aligned,
+    block_bytes,
+    hop_rows,
+    most_rows,
+)
 from .devices.protocol import Device
 from .hop_matrix import Block, HopMatrix
+from .kernels.hubs import hub_tails, scratch_rows
 
 _DTYPES = {
     "float32": torch.float32,
@@ -69,12 +77,15 @@ class _Slot:
     indptr: torch.Tensor
     indices: torch.Tensor
     values: torch.Tensor
+    #: Parts of hubs, where the device fuses.
+    tails: torch.Tensor
 
     def cut(self, block: Block) -> "_Slot":
         return _Slot(
             self.indptr[: block.num_rows + 1],
             self.indices[: block.num_entries],
             self.values[: block.num_entries],
+            self.tails,
         )
 
 
@@ -91,11 +102,13 @@ class _Room:
         assert self._used <= len(self._raw), "more is taken than was planned"
         return self._raw[begin : begin + size].view(dtype)
 
-    def take_slot(self, entries, rows, weighted, dtype) -> _Slot:
+    def take_slot(self, entries, rows, weighted, dtype, fuses) -> _Slot:
+        tails = scratch_rows(entries) * fuses
         return _Slot(
             self.take(rows + 1, torch.int32),
             self.take(entries, torch.int32),
             self.take(entries * weighted, dtype),
+            self.take(3 * tails, torch.int32).view(tails, 3),
         )
 
 
@@ -149,6 +162,8 @@ class Pipeline:
         plan, host = self._plan, self._host
         entries = plan.most_entries
         rows = min(most_rows(entries), max(self._rows))
+        value = self._size * self._weighted
+        options = (self._weighted, self._dtype, self._fuses)
         left = plan.resident_bytes
         self._resident: dict[tuple[int, int], _Slot] = {}
         self._loaded: set[tuple[int, int]] = set()
@@ -161,31 +176,26 @@ class Pipeline:
         uses = [id(host.matrix(hop)) for hop in range(1, self._last + 1)]
         for key in sorted(matrices, key=uses.count, reverse=True):
             for number, block in enumerate(matrices[key].blocks):
-                needed = (
-                    aligned(4 * (block.num_rows + 1))
-                    + aligned(4 * block.num_entries)
-                    + aligned(self._size * block.num_entries * self._weighted)
+                needed = block_bytes(
+                    block.num_entries, block.num_rows, value, self._fuses
                 )
                 if needed > left:
                     break
                 left -= needed
                 self._resident[key, number] = room.take_slot(
-                    block.num_entries, block.num_rows, self._weighted,
-                    self._dtype,
-                )  # fmt: skip
-        size = 4 * (rows + 1) + entries * (4 + self._size) + 3 * aligned(1)
+                    block.num_entries, block.num_rows, *options
+                )
+        size = block_bytes(entries, rows, value, self._fuses)
         self._staging = [
-            _Room(self._device.pinned(size)).take_slot(
-                entries, rows, self._weighted, self._dtype
-            )
+            _Room(self._device.pinned(size)).take_slot(entries, rows, *options)
             for _ in range(2)
         ]
         self._slots = []
         if not everything:
             self._slots = [
-                room.take_slot(entries, rows, self._weighted, self._dtype)
-                for _ in range(2)
+                room.take_slot(entries, rows, *options) for _ in range(2)
             ]
+        self._num_tails: dict[tuple[int, int], int] = {}
         self._copied: list[Any] = [None, None]
         self._used: list[Any] = [None, None]
         self._filled = 0
@@ -214,6 +224,9 @@ class Pipeline:
         self._left = [send(source) for source in lefts]
         self._right = [send(source) for source in rights]
         self._places = {hop: send(source) for hop, source in kept.items()}
+        wide = torch.promote_types(self._dtype, torch.float32)
+        count = scratch_rows(self._plan.most_entries) * self._fuses
+        self._scratch = room.take(count * self._plan.column_width, wide)
         self._ones = room.take(0, self._dtype)
         if not (self._weighted or self._fuses):
             ones = room.take(self._plan.most_entries, self._dtype)
@@ -312,13 +325,20 @@ class Pipeline:
         place = self._filled % 2
         slot = resident or self._slots[place].cut(block)
         if key not in self._loaded:
-            self._fill_slot(hop, block, slot, place, stays=resident is not None)
+            count = self._fill_slot(hop, block, slot, place, resident is None)
+            self._num_tails[key] = count
         options = {}
         if self._fuses:
-            left, right = self._left[hop], self._right[hop - 1]
+            left, count = self._left[hop], self._num_tails[key]
             if left is not None:
                 left = left[block.first : block.last]
-            options = {"left": left, "right": right}
+            scratch = self._scratch[: count * x.shape[1]]
+            options = {
+                "left": left,
+                "right": self._right[hop - 1],
+                "tails": slot.tails[:count],
+                "scratch": scratch.view(count, x.shape[1]),
+            }
         device.spmm_add(
             self._compute, y[block.first : block.last], slot.indptr,
             slot.indices, slot.values if self._weighted else self._ones, x,
@@ -329,8 +349,10 @@ class Pipeline:
         else:
             self._used[place] = device.record(self._compute)
 
-    def _fill_slot(self, hop, block, slot, place, stays) -> None:
-        """Send a block of edges to its slot."""
+    def _fill_slot(
+        self, hop: int, block: Block, slot: _Slot, place: int, is_reused: bool
+    ) -> int:
+        """Send a block of edges to its slot; how many tails it has."""
         device = self._device
         if self._copied[place] is not None:
             device.sync(self._copied[place])
@@ -338,15 +360,25 @@ class Pipeline:
         self._host.fill(
             hop, block, staging.indptr, staging.indices, staging.values
         )
-        if not stays and self._used[place] is not None:
+        if is_reused and self._used[place] is not None:
             device.wait(self._copy, self._used[place])
         device.copy_in(self._copy, slot.indptr, staging.indptr)
         device.copy_in(self._copy, slot.indices, staging.indices)
         if self._weighted:
             device.copy_in(self._copy, slot.values, staging.values)
+        count = 0
+        if self._fuses:
+            tails = hub_tails(staging.indptr)
+            count = len(tails)
+        if count:
+            staging.tails[:count] = tails
+            device.copy_in(
+                self._copy, slot.tails[:count], staging.tails[:count]
+            )
         self._copied[place] = device.record(self._copy)
         device.wait(self._compute, self._copied[place])
         self._filled += 1
+        return count
 
     # Back to the host
 

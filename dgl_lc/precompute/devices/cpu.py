@@ -50,7 +50,5 @@ class CpuDevice:
     def launch(self, stream, work):
         work()
 
-    def spmm_add(
-        self, stream, out, indptr, indices, values, x, left=None, right=None
-    ):
+    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
         spmm_add(out, indptr, indices, values, x)

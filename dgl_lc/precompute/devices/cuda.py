@@ -89,10 +89,11 @@ class CudaDevice:
         with torch.cuda.stream(stream):
             work()
 
-    def spmm_add(self, stream, out, *block, left=None, right=None):
+    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
         add = csr_spmm.spmm_add
         if self.fuses:
-            from ..kernels.triton_spmm import spmm_add
+            from ..kernels import triton_spmm  # slow to import
 
-            add = functools.partial(spmm_add, left=left, right=right)
-        self.launch(stream, lambda: add(out, *block))
+            values = values if len(values) else None
+            add = functools.partial(triton_spmm.spmm_add, **fused)
+        self.launch(stream, lambda: add(out, indptr, indices, values, x))

@@ -48,9 +48,10 @@ class PeakBytes(TorchDispatchMode):
 class NoDataDevice:
     """Counts what is copied; a product takes the workspace of the model."""
 
-    name, fuses = "cuda", False
+    name = "cuda"
 
-    def __init__(self):
+    def __init__(self, fuses=False):
+        self.fuses = fuses
         self.bytes_in = self.bytes_out = 0
 
     def memory(self):
@@ -89,12 +90,11 @@ class NoDataDevice:
     def launch(self, stream, work):
         work()
 
-    def spmm_add(
-        self, stream, out, indptr, indices, values, x, left=None, right=None
-    ):
-        # As long as it runs.
-        size = workspace_bytes(len(indices), len(out))
-        torch.empty(size, dtype=torch.uint8, device="meta")
+    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
+        if not self.fuses:
+            # As long as it runs.
+            size = workspace_bytes(len(indices), len(out))
+            torch.empty(size, dtype=torch.uint8, device="meta")
         assert indptr.dtype == indices.dtype == torch.int32
         assert len(indptr) == len(out) + 1
 
@@ -165,7 +165,7 @@ def count_bytes(
     device: NoDataDevice | None = None,
 ) -> tuple[int, int]:
     """Peak bytes, and bytes copied, of a plan's first column blocks."""
-    device = device or NoDataDevice()
+    device = device or NoDataDevice(plan.fuses)
     with PeakBytes() as found:
         pipeline = Pipeline(device, NoDataHost(plan), plan)  # type: ignore
         for first, last in plan.column_blocks()[:blocks]:

@@ -75,11 +75,14 @@ class Device(Protocol):
         indices: torch.Tensor,
         values: torch.Tensor,
         x: torch.Tensor,
-        left: torch.Tensor | None = None,
-        right: torch.Tensor | None = None,
+        **fused: torch.Tensor | None,
     ) -> None:
-        """``out += diag(left) B diag(right) x`` for a block B of edges.
+        """``out += B x`` for a block B of edges.
 
-        ``values`` has at least as many elements as there are edges; it is
-        not looked at where the device fuses and it is empty.
+        ``values`` has at least as many elements as there are edges.
+
+        A device that fuses is given the diagonals, ``out += diag(left) B
+        diag(right) x``, and ``tails`` and ``scratch`` of
+        :func:`..kernels.triton_spmm.spmm_add`; its ``values`` is empty where
+        the edges have none.
         """

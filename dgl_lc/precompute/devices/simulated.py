@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ..kernels import csr_spmm
+from ..kernels.hubs import hub_tails
 from .cuda import OutOfMemoryError
 
 _ROUND = 512
@@ -182,9 +183,7 @@ class SimulatedDevice:
     def launch(self, stream, work):
         self._give(stream, "launch", 0, work)
 
-    def spmm_add(
-        self, stream, out, indptr, indices, values, x, left=None, right=None
-    ):
+    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
         if not self.fuses:
             needed = csr_spmm.workspace_bytes(len(indices), len(out))
             self._allocate(needed, keep=False)
@@ -201,15 +200,18 @@ class SimulatedDevice:
                 csr_spmm.spmm_add(out, indptr, indices, values, x)
                 return
             wide = x.to(torch.promote_types(x.dtype, torch.float32))
-            if right is not None:
-                wide = wide * right.unsqueeze(1)
+            if not torch.equal(fused["tails"], hub_tails(indptr)):
+                raise RuntimeError("tails of a block were changed while read")
+            fused["scratch"].fill_(float("nan"))
+            if fused["right"] is not None:
+                wide = wide * fused["right"].unsqueeze(1)
             ones = values.to(wide.dtype)
             if len(ones) == 0:
                 ones = wide.new_ones(len(indices))
             total = torch.zeros(out.shape, dtype=wide.dtype)
             csr_spmm.spmm_add(total, indptr, indices, ones, wide)
-            if left is not None:
-                total *= left.unsqueeze(1)
+            if fused["left"] is not None:
+                total *= fused["left"].unsqueeze(1)
             out.copy_(out + total)
 
         self._give(stream, "launch", 0, work)

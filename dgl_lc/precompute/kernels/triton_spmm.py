@@ -9,6 +9,8 @@ tensor, and added up in order. No result depends on which program is first.
 import torch
 from dgl import DGLError
 
+from .hubs import LONGEST
+
 try:
     import triton
     import triton.language as tl
@@ -17,9 +19,7 @@ except ImportError:
     triton = None
     constexpr = None
 
-#: Rows with more entries than this are cut. Unmeasured, as are the tiles.
-LONGEST = 4096
-
+# Tiles are unmeasured, as is LONGEST.
 _NO_LIMIT = 2**31 - 1
 _MAX_COLUMNS = 128
 _MAX_ENTRIES = 16
@@ -165,7 +165,8 @@ def spmm_add(
     ``out[r] += left[r] * sum(values[e] * right[j] * x[j])`` for the entries
     ``indptr[r] <= e < indptr[r + 1]`` and ``j = indices[e]``. Sums are
     float32 (float64 for float64) and rounded once, on the way to ``out``.
-    Nothing is allocated, and nothing waits for the device.
+    Nothing is allocated, and nothing waits for the device. Triton launches on
+    the current device and stream, whatever the arguments are on.
 
     Parameters
     ----------
@@ -178,8 +179,9 @@ def spmm_add(
         Factors of entries, of rows of ``out`` and of rows of ``x``; or None,
         which is 1. They are float32, or float64 beside float64 rows.
     tails
-        :func:`hub_tails` of ``indptr``, with the same ``longest``. Without it
-        the result is the same, but a hub is summed by a single program.
+        :func:`.hubs.hub_tails` of ``indptr``, with the same ``longest``.
+        Without it the result is the same, but a hub is summed by a single
+        program.
     scratch
         At least as many rows and columns as there are tails and columns of
         ``x``, of the type of the sums. What was in it is lost.
@@ -214,61 +216,25 @@ def spmm_add(
     rows, entries, columns = _tile(width)
     kind = tl.float64 if double else tl.float32
     blocks = triton.cdiv(width, columns)
-    # Triton launches on the current device, whatever its arguments are on.
-    with torch.cuda.device_of(x):
-        _add_rows[(triton.cdiv(num_rows, rows), blocks)](
-            out, indptr, indices, values, x, left, right,
-            num_rows, width, out.stride(0), x.stride(0),
-            longest if num_tails else _NO_LIMIT,
-            ROWS=rows, ENTRIES=entries, COLUMNS=columns, ACC=kind, num_warps=1,
-        )  # fmt: skip
-        if num_tails == 0 or scratch is None:
-            return
-        _sum_tails[(num_tails, blocks)](
-            scratch, tails, indices, values, x, right,
-            width, scratch.stride(0), x.stride(0),
-            ENTRIES=entries * _TAIL_WARPS, COLUMNS=columns, ACC=kind,
-            num_warps=_TAIL_WARPS,
-        )  # fmt: skip
-        _add_tails[(num_tails, blocks)](
-            out, indptr, tails, scratch, left,
-            width, out.stride(0), scratch.stride(0), longest,
-            PARTS=_PARTS, COLUMNS=columns, ACC=kind, num_warps=1,
-        )  # fmt: skip
-
-
-def hub_tails(indptr: torch.Tensor, longest: int = LONGEST) -> torch.Tensor:
-    """Cut the rows with more than ``longest`` entries, on the host.
-
-    Returns ``(row, first entry, end)`` of each part, of int32, the parts of a
-    row one after the other. A row of m entries has ``m // longest`` parts of
-    almost equal length, so all of them are at most :func:`scratch_rows`.
-
-    >>> hub_tails(torch.tensor([0, 2, 13, 13]), longest=4)
-    tensor([[ 1,  2,  7],
-            [ 1,  7, 13]], dtype=torch.int32)
-    """
-    indptr = indptr.long()
-    lengths = indptr.diff()
-    hubs = (lengths > longest).nonzero().flatten()
-    counts = lengths[hubs] // longest
-    row = hubs.repeat_interleave(counts)
-    before = (counts.cumsum(0) - counts).repeat_interleave(counts)
-    part = torch.arange(len(row)) - before
-    start, length = indptr[row], lengths[row]
-    count = counts.repeat_interleave(counts)
-    first = start + part * length // count
-    end = start + (part + 1) * length // count
-    return torch.stack([row, first, end], dim=1).int()
-
-
-def scratch_rows(num_edges: int, longest: int = LONGEST) -> int:
-    """The most parts that hubs can be cut into, in a block of ``num_edges``.
-
-    >>> scratch_rows(10_000)
-    2
-    """
-    return num_edges // longest
+    _add_rows[(triton.cdiv(num_rows, rows), blocks)](
+        out, indptr, indices, values, x, left, right,
+        num_rows, width, out.stride(0), x.stride(0),
+        longest if num_tails else _NO_LIMIT,
+        ROWS=rows, ENTRIES=entries, COLUMNS=columns, ACC=kind, num_warps=1,
+    )  # fmt: skip
+    if num_tails == 0 or scratch is None:
+        return
+    _sum_tails[(num_tails, blocks)](
+        scratch, tails, indices, values, x, right,
+        width, scratch.stride(0), x.stride(0),
+        ENTRIES=entries * _TAIL_WARPS, COLUMNS=columns, ACC=kind,
+        num_warps=_TAIL_WARPS,
+    )  # fmt: skip
+    _add_tails[(num_tails, blocks)](
+        out, indptr, tails, scratch, left,
+        width, out.stride(0), scratch.stride(0), longest,
+        PARTS=_PARTS, COLUMNS=columns, ACC=kind, num_warps=1,
+    )  # fmt: skip
 
 
 def _tile(width: int) -> tuple[int, int, int]:

@@ -1,6 +1,7 @@
 """Runs on simulated devices, with sizes small enough to cut everything."""
 
 import contextlib
+import functools
 from unittest import mock
 
 import dgl
@@ -8,7 +9,8 @@ import numpy as np
 import torch
 
 from dgl_lc.precompute import device_plan, pipeline
-from dgl_lc.precompute.kernels import csr_spmm
+from dgl_lc.precompute.devices import simulated
+from dgl_lc.precompute.kernels import csr_spmm, hubs
 from dgl_lc.precompute.on_device import run_on_device
 from dgl_lc.precompute.reference import dense_filter
 from dgl_lc.precompute.request import Request
@@ -23,8 +25,14 @@ TOLERANCE = {
 
 @contextlib.contextmanager
 def small_sizes(piece=256, workspace=512):
-    """Pieces, rounding and workspace as small as the graphs of the tests."""
+    """Pieces, hubs and workspace as small as the graphs of the tests."""
     with contextlib.ExitStack() as stack:
+        for target in (device_plan, pipeline, simulated):
+            for name in ("hub_tails", "scratch_rows"):
+                if hasattr(target, name):
+                    short = functools.partial(getattr(hubs, name), longest=8)
+                    patch = mock.patch.object(target, name, short)
+                    stack.enter_context(patch)
         for target, name, value in (
             (device_plan, "PIECE", piece),
             (pipeline, "PIECE", piece),

@@ -82,19 +82,20 @@ def works(draw):
     )
 
 
-def enough(work):
+def enough(work, fuses=False):
     """What the error says would be enough."""
     with pytest.raises(DGLError, match="would be enough") as error:
-        make_device_plan(work, 1)
+        make_device_plan(work, 1, fuses)
     return int(str(error.value).split("memory='")[1].split("MiB")[0]) << 20
 
 
 @settings(max_examples=100)
-@given(works(), st.floats(0, 1))
-def test_the_peak_is_within_the_budget(work, share):
-    least, roomy = enough(work), make_device_plan(work, 2**60).peak_bytes
+@given(works(), st.floats(0, 1), st.booleans())
+def test_the_peak_is_within_the_budget(work, share, fuses):
+    least = enough(work, fuses)
+    roomy = make_device_plan(work, 2**60, fuses).peak_bytes
     budget = least + int(share * max(0, roomy - least))
-    plan = make_device_plan(work, budget)
+    plan = make_device_plan(work, budget, fuses)
     many = sum(len(NoDataHost(plan).matrix(k).blocks) for k in (1, work.K))
     assume(many < 2000)
     peak, _ = count_bytes(plan, 2)

@@ -178,6 +178,34 @@ def test_halves_are_sent_wide_where_sums_would_be_rounded():
     assert found[1][0] == 1
 
 
+@pytest.mark.parametrize("stays", [False, True])
+def test_the_triton_kernel_in_the_pipeline(stays):
+    kernels = pytest.importorskip("dgl_lc.precompute.kernels.triton_spmm")
+    triton = pytest.importorskip("triton")
+    if isinstance(kernels._add_rows, triton.runtime.JITFunction):
+        pytest.skip("Triton's interpreter is not there")
+
+    class Interpreted(CpuDevice):
+        fuses = True
+
+        def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
+            values = values if len(values) else None
+            kernels.spmm_add(
+                out, indptr, indices, values, x, longest=8, **fused
+            )
+
+    torch.manual_seed(2)
+    g, x = random_graph(30, 200), make_features(30, 9)
+    nodes = torch.tensor([3, 17, 3])
+    for dtype in (torch.float32, torch.float16):
+        with small_sizes():
+            hops = compute(
+                g, x.to(dtype), 2, Interpreted(), None if stays else 9_000,
+                most_entries=70, nodes=nodes, dtype=dtype,
+            )  # fmt: skip
+        assert is_close(hops, expected(g, x.to(dtype), 2), nodes)
+
+
 def test_the_type_of_sums_is_found_out():
     device = SimulatedDevice(1 << 26)
     assert pipeline.sums_in_float32(device, torch.bfloat16)
