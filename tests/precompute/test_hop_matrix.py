@@ -34,7 +34,7 @@ def test_every_entry_is_in_one_block(counts, entries, rows):
         assert block.num_rows <= rows
         # Its rows are those of its entries.
         assert starts[block.first] <= block.begin < starts[block.first + 1]
-        assert starts[block.last - 1] < block.end <= starts[block.last]
+        assert starts[block.last - 1] <= block.end <= starts[block.last]
 
 
 @given(
