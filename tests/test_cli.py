@@ -153,7 +153,7 @@ def test_what_is_no_store(tmp_path, capsys):
 def test_selftest_reports_and_says_whether_all_is_right(capsys, monkeypatch):
     assert main(["selftest", "--device", "cpu", "--nodes", "2000"]) == 0
     text = capsys.readouterr().out
-    for word in ("torch.float16", "were allocated", "GB/s", "all is right"):
+    for word in ("torch.float16", "were taken", "GB/s", "all is right"):
         assert word in text
     assert "FAILED" not in text
 

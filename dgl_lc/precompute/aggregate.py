@@ -15,6 +15,7 @@ from .devices import find_device
 from .disk_features import DiskFeatures
 from .disk_graph import DiskGraph
 from .engine import run, run_to_disk
+from .kernels.product import uses_triton
 from .memory import format_bytes, parse_bytes
 from .on_device import device_budget, run_on_device, survey_for_device
 from .plan import Plan, Work, beside_published, make_plan, plan_for
@@ -200,7 +201,8 @@ def plan(
             raise DGLError("memory is needed to plan for a GPU not there.")
         budget = device_budget(gpu, None)
     work = survey_for_device(request, None).work
-    return beside_published(make_device_plan(work, budget), coefficients)
+    found = make_device_plan(work, budget, uses_triton(), device=str(device))
+    return beside_published(found, coefficients)
 
 
 def _make_plan(

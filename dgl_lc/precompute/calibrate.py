@@ -101,8 +101,8 @@ def _aggregation(n, m, d, dtype, device) -> Callable[[], None]:
 def _peak_bytes(works: list[Callable[[], None]], device) -> list[int]:
     """Peak bytes allocated by each piece of work."""
     if device.type == "cuda":
-        gpu = CudaDevice(device.index or 0)
-        return [gpu.peak(work) for work in works]
+        gpu = CudaDevice(device.index)
+        return [gpu.peak(work)[0] for work in works]
     with profile(profile_memory=True) as record:
         for number, work in enumerate(works):
             with record_function(f"work {number}"):

@@ -25,6 +25,9 @@ PIECE = 1 << 25
 _SEGMENT = 1 << 21
 #: Gathered rows are read by this many bytes at least.
 _SECTOR = 32
+#: Values in a buffer that a product through torch can be trusted with: ids
+#: are of 32 bits there, and who knows whether their products are.
+_MOST_VALUES = 1 << 31
 #: Entries in a block, at most.
 _MOST_ENTRIES = tuple(1 << power for power in range(24, 7, -2))
 
@@ -153,6 +156,8 @@ def make_device_plan(
     kind = device_kind(work, fuses, sums_bfloat16)
     size = replace(work, kind=kind).itemsize
     for width in _widths(work.num_feats, size):
+        if width > 1 and not fuses and work.num_nodes * width >= _MOST_VALUES:
+            continue
         for found in _plans(
             work, budget, width, sizes, kind, size, fuses, device
         ):

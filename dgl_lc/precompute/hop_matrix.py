@@ -87,6 +87,7 @@ class HopMatrix:
         count_entries(
             rows, edges.indptr, edges.loops, spec.self_loop, self._starts
         )
+        self.num_entries = int(self._starts[-1])
         self.blocks = cut_blocks(self._starts, most_entries, most_rows)
 
     def number_sources(self, place: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from .device_plan import (
     make_device_plan,
     most_rows,
 )
-from .devices.cuda import OutOfMemoryError
+from .devices.errors import OutOfMemoryError
 from .devices.protocol import Device
 from .filters import Filter
 from .hop_matrix import Block, HopMatrix
@@ -61,9 +61,8 @@ def run_on_device(
         and sums_in_float32(device, torch.bfloat16)
     )
     device.release()
-    total = work.num_feats * work.itemsize * sum(work.hop_entries)
     with tqdm(
-        total=total, desc=f"hop features on {device.name}", unit="B",
+        total=0, desc=f"hop features on {device.name}", unit="B",
         unit_scale=True, disable=None if progress is None else not progress,
         delay=2 if progress is None else 0,
     ) as bar:  # fmt: skip
@@ -73,9 +72,11 @@ def run_on_device(
                 most_entries,
             )  # fmt: skip
             _check_host(plan, host_memory)
-            failure = _try(device, request, found, plan, result, bar)
-            # Here, not where the error was caught: it kept tensors alive.
-            device.release()
+            try:
+                failure = _try(device, request, found, plan, result, bar)
+            finally:
+                # Here, not where an error was caught: it kept tensors alive.
+                device.release()
             if failure is None:
                 break
             budget = _less(device, budget, plan, failure)
@@ -85,6 +86,9 @@ def run_on_device(
 def _try(device, request, found, plan, result, bar) -> str | None:
     """Run the column blocks that are left; why it stopped, or None."""
     host = _HostSide(request, found, plan, result)
+    size = plan.work.itemsize * host.num_entries()
+    bar.total, bar.n = size * plan.work.num_feats, size * result.done
+    pipeline = None
     try:
         pipeline = Pipeline(device, host, plan)
         for first, last in plan.column_blocks(result.done):
@@ -101,6 +105,8 @@ def _try(device, request, found, plan, result, bar) -> str | None:
     finally:
         # Memory must not be given back while streams still use it.
         device.sync()
+        if pipeline is not None:
+            pipeline.close()
 
 
 def survey_for_device(
@@ -114,11 +120,14 @@ def survey_for_device(
 
 
 def device_budget(device: Device, memory: int | None) -> int:
-    """The bytes that may be used: never more than are free."""
-    free, _ = device.memory()
-    if memory is None:
-        return int(free * _SHARE)
-    return min(memory, free)
+    """The bytes that may be used: never all that are free.
+
+    Libraries that are loaded later, and their handles, take some.
+    """
+    # What torch keeps for later counts as used.
+    device.release()
+    free = int(_SHARE * device.memory()[0])
+    return free if memory is None else min(memory, free)
 
 
 def _less(device: Device, budget: int, plan: DevicePlan, failure: str) -> int:
@@ -145,8 +154,9 @@ def _check_host(plan: DevicePlan, host_memory: int | None) -> None:
     needed -= items["column buffers"] + items["chunks of work"]
     size = work.itemsize
     rows = most_rows(plan.most_entries)
-    needed += 2 * (plan.most_entries * (4 + 8 * work.weighted) + 4 * rows)
-    needed += 4 * PIECE
+    slot = plan.most_entries * (4 + 8 * work.weighted) + 4 * rows + 4096
+    # Pinned memory is allocated in powers of two.
+    needed += 2 * (1 << slot.bit_length()) + 4 * PIECE
     needed += sum(8 * m.rows + 8 for m in hop_matrices(work, plan.frontier))
     if work.stored:
         needed += len(work.kept_hops) * work.kept_rows * width * size
@@ -272,6 +282,11 @@ class _HostSide:
         self._numbered: HopMatrix | None = None
         self._places = self._place[:0]
         self._vectors: dict[tuple[int, int], torch.Tensor] = {}
+
+    def num_entries(self) -> int:
+        """Entries of all hops."""
+        matrices = [matrix for matrix in self._matrices if matrix is not None]
+        return sum(matrix.num_entries for matrix in matrices)
 
     def matrix(self, hop: int) -> HopMatrix:
         found = self._matrices[hop]

@@ -125,7 +125,8 @@ class Pipeline:
         self._rows = hop_rows(work, plan.frontier)
         self._kept_rows = work.kept_rows
         # Before the streams: these come after what the memory was before.
-        room = _Room(device.empty(_arena_bytes(plan)))
+        self._arena = device.empty(_arena_bytes(plan))
+        room = _Room(self._arena)
         self._copy, self._compute, self._back = (
             device.stream() for _ in range(3)
         )
@@ -137,6 +138,10 @@ class Pipeline:
         self._take_staging(room)
         self._take_slots(room)
         self._take_constants(room)
+
+    def close(self) -> None:
+        """Give the memory back, even if an error keeps this alive."""
+        self._arena.untyped_storage().resize_(0)
 
     # Memory
 
@@ -443,7 +448,18 @@ def sums_in_float32(device: Device, dtype: torch.dtype) -> bool:
 
     A row of 4096 ones sums to 4096; in a bfloat16 it stops at 256.
     """
-    count = 4096
+    try:
+        return _sum_of_ones(device, dtype) == 4096
+    except RuntimeError:
+        # Older GPUs have no product of bfloat16; or there is no memory.
+        return False
+    finally:
+        device.sync()
+
+
+def _sum_of_ones(
+    device: Device, dtype: torch.dtype, count: int = 4096
+) -> float:
     room = _Room(device.empty(aligned(8) + 2 * aligned(4 * count) + 2 * 512))
     host = _Room(device.pinned(aligned(8) + aligned(4 * count) + 512))
     stream = device.stream()
@@ -462,7 +478,7 @@ def sums_in_float32(device: Device, dtype: torch.dtype) -> bool:
     )
     device.copy_out(stream, result, out)
     device.sync()
-    return float(result) == count
+    return float(result)
 
 
 def _filler(tensor: torch.Tensor, value: float) -> Callable[[], Any]:

@@ -17,9 +17,10 @@ from ..hops import HopFeatures
 from .aggregate import block_aggregate
 from .device_plan import make_device_plan
 from .devices.cpu import CpuDevice
-from .devices.cuda import KERNEL, CudaDevice, why_not
+from .devices.cuda import CudaDevice, why_not
 from .devices.protocol import Device
 from .devices.simulated import SimulatedDevice
+from .kernels.product import KERNEL
 from .memory import format_bytes
 from .on_device import run_on_device, survey_for_device
 from .pipeline import sums_in_float32
@@ -62,7 +63,7 @@ def selftest(
         if reason is not None:
             say(f"FAILED  {device} cannot be used: {reason}")
             return False
-        kernels = dict(_gpus(chosen.index or 0, say))
+        kernels = dict(_gpus(chosen.index, say))
     failures = 0
     for name, found in kernels.items():
         say(f"\n{name}")
@@ -85,7 +86,7 @@ def _environment(device: torch.device, say) -> None:
     say(f"python {platform.python_version()}, {platform.platform()}")
     say(f"{num_threads()} threads, {format_bytes(memory)} on the host")
     if device.type == "cuda" and why_not(device) is None:
-        gpu = CudaDevice(device.index or 0)
+        gpu = CudaDevice(device.index)
         free, total = gpu.memory()
         say(
             f"{gpu.describe()}, {format_bytes(free)} of "
@@ -93,14 +94,14 @@ def _environment(device: torch.device, say) -> None:
         )
 
 
-def _gpus(index: int, say) -> Iterator[tuple[str, Device]]:
-    yield "cuSPARSE, through torch", CudaDevice(index)
-    other = CudaDevice(index)
-    other.fuses = True
-    try:
-        import triton
-    except ImportError:
-        say("triton is not installed: its kernel is not tried")
+def _gpus(index: int | None, say) -> Iterator[tuple[str, Device]]:
+    first, other = CudaDevice(index), CudaDevice(index)
+    first.fuses, other.fuses = False, True
+    yield "cuSPARSE, through torch", first
+    from .kernels.triton_spmm import triton
+
+    if triton is None:
+        say("Triton 3 is not installed: its kernel is not tried")
         return
     yield f"triton {triton.__version__} ({KERNEL}=triton)", other
 
@@ -179,7 +180,7 @@ def _sums(device: Device, nodes: int, say) -> int:
         device.release()
         say(
             f"  note    products of {dtype} are summed "
-            f"{'in float32' if wide else 'in less than float32'}"
+            f"{'in float32' if wide else 'in less, or not at all'}"
         )
     return 0
 
@@ -197,7 +198,8 @@ def _within_memory(device: Device, nodes: int, say) -> int:
             run_on_device(request, device, memory, None, False, None)
 
         if isinstance(device, CudaDevice):
-            peak = device.peak(run)
+            allocated, peak = device.peak(run)
+            say(f"  note    {format_bytes(allocated)} of it in use at a time")
         else:
             hard = SimulatedDevice(memory)
             run_on_device(request, hard, memory, None, False, None)
@@ -205,7 +207,7 @@ def _within_memory(device: Device, nodes: int, say) -> int:
         failures += peak > memory
         say(
             f"  {'ok    ' if peak <= memory else 'FAILED'}  memory="
-            f"{format_bytes(memory)}: {format_bytes(peak)} were allocated, "
+            f"{format_bytes(memory)}: {format_bytes(peak)} were taken, "
             f"{format_bytes(plan.peak_bytes)} planned (of these, workspace "
             f"{format_bytes(plan.items['workspace (a model)'])})"
         )

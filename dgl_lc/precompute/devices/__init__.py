@@ -30,7 +30,7 @@ def find_device(device: str | torch.device | None) -> Device | None:
         )
     reason = why_not(device)
     if reason is None:
-        return CudaDevice(device.index or 0)
+        return CudaDevice(device.index)
     warnings.warn(
         f"device={str(device)!r} cannot be used: {reason}. Hop features are "
         f"computed on the CPU.",

@@ -4,17 +4,10 @@ Nothing else may, so that what is tested on the simulated device is what
 reaches the GPU.
 """
 
-import functools
-import os
-
 import torch
 
-from ..kernels import csr_spmm
-
-#: Set to "triton" to try the other kernel; nobody has measured it yet.
-KERNEL = "DGL_LC_CUDA_KERNEL"
-#: Its name before torch 2.5.
-OutOfMemoryError: type[Exception] = torch.cuda.OutOfMemoryError
+from ..kernels.product import product, uses_triton
+from .errors import memory_errors
 
 
 def why_not(device: torch.device) -> str | None:
@@ -25,16 +18,21 @@ def why_not(device: torch.device) -> str | None:
         return "torch finds no GPU, or no driver for it"
     if (device.index or 0) >= torch.cuda.device_count():
         return f"there are {torch.cuda.device_count()} GPUs, from cuda:0 on"
+    try:  # A GPU may be too old for this torch, or taken by another program.
+        torch.zeros(1, device=device).add_(1).item()
+    except RuntimeError as error:
+        return str(error).partition("\n")[0]
     return None
 
 
 class CudaDevice:
-    """A GPU by its number."""
+    """A GPU by its number; without one torch's current."""
 
-    def __init__(self, index: int = 0):
+    def __init__(self, index: int | None = None):
+        index = torch.cuda.current_device() if index is None else index
         self._device = torch.device("cuda", index)
         self.name = str(self._device)
-        self.fuses = os.environ.get(KERNEL) == "triton"
+        self.fuses = uses_triton()
 
     def describe(self):
         return torch.cuda.get_device_name(self._device)
@@ -43,26 +41,28 @@ class CudaDevice:
         return torch.cuda.mem_get_info(self._device)
 
     def peak(self, work):
-        """The most bytes that were allocated at a time while work ran."""
-        torch.cuda.synchronize(self._device)
+        """The most bytes that work allocated, and that torch reserved."""
+        self.release()
         torch.cuda.reset_peak_memory_stats(self._device)
-        before = torch.cuda.memory_allocated(self._device)
+        before = torch.cuda.memory_stats(self._device)
         work()
-        torch.cuda.synchronize(self._device)
-        return torch.cuda.max_memory_allocated(self._device) - before
+        after = torch.cuda.memory_stats(self._device)
+        names = ("allocated_bytes.all", "reserved_bytes.all")
+        return [after[f"{n}.peak"] - before[f"{n}.current"] for n in names]
 
     def empty(self, size):
         return torch.empty(size, dtype=torch.uint8, device=self._device)
 
     def pinned(self, size):
-        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        with memory_errors(), torch.device("cpu"):
+            return torch.empty(size, dtype=torch.uint8, pin_memory=True)
 
     def release(self):
         torch.cuda.empty_cache()
+        getattr(torch._C, "_host_emptyCache", bool)()
 
     def stream(self):
-        stream = torch.cuda.Stream(self._device)
-        # Memory is allocated on the current stream.
+        stream = torch.cuda.Stream(self._device)  # after the allocations:
         stream.wait_stream(torch.cuda.current_stream(self._device))
         return stream
 
@@ -75,10 +75,7 @@ class CudaDevice:
         stream.wait_event(event)
 
     def sync(self, event=None):
-        if event is None:
-            torch.cuda.synchronize(self._device)
-        else:
-            event.synchronize()
+        event.synchronize() if event else torch.cuda.synchronize(self._device)
 
     def copy_in(self, stream, target, source):
         self.launch(stream, lambda: target.copy_(source, non_blocking=True))
@@ -86,14 +83,9 @@ class CudaDevice:
     copy_out = copy_in
 
     def launch(self, stream, work):
-        with torch.cuda.stream(stream):
+        with memory_errors(), torch.cuda.stream(stream):
             work()
 
-    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
-        add = csr_spmm.spmm_add
-        if self.fuses:
-            from ..kernels import triton_spmm  # slow to import
-
-            values = values if len(values) else None
-            add = functools.partial(triton_spmm.spmm_add, **fused)
-        self.launch(stream, lambda: add(out, indptr, indices, values, x))
+    def spmm_add(self, stream, *block, **fused):
+        add = product(self.fuses)
+        self.launch(stream, lambda: add(*block, **fused))

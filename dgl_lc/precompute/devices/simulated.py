@@ -14,7 +14,7 @@ import torch
 
 from ..kernels import csr_spmm
 from ..kernels.hubs import hub_tails
-from .cuda import OutOfMemoryError
+from .errors import OutOfMemoryError
 
 _ROUND = 512
 
@@ -109,7 +109,8 @@ class SimulatedDevice:
             stream.queue.clear()
             stream.done = 0
         for arena in self._arenas:
-            arena.fill_(255)
+            if arena.untyped_storage().nbytes():
+                arena.fill_(255)
         self._arenas.clear()
         self.used = 0
 

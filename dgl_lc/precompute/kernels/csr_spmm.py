@@ -51,7 +51,7 @@ def spmm_add(
         return
     block = torch.sparse_csr_tensor(
         indptr, indices, values[: len(indices)], (len(out), len(x)),
-        check_invariants=False,
+        device=values.device, check_invariants=False,
     )  # fmt: skip
     torch.addmm(out, block, x, out=out)
 

@@ -23,7 +23,7 @@ def hub_tails(indptr: torch.Tensor, longest: int = LONGEST) -> torch.Tensor:
     counts = lengths[hubs] // longest
     row = hubs.repeat_interleave(counts)
     before = (counts.cumsum(0) - counts).repeat_interleave(counts)
-    part = torch.arange(len(row)) - before
+    part = torch.arange(len(row), device=row.device) - before
     start, length = indptr[row], lengths[row]
     count = counts.repeat_interleave(counts)
     first = start + part * length // count

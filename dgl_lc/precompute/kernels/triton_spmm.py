@@ -6,12 +6,17 @@ others: they are cut into parts that are summed side by side into a scratch
 tensor, and added up in order. No result depends on which program is first.
 """
 
+from importlib import metadata
+
 import torch
 from dgl import DGLError
 
 from .hubs import LONGEST
 
 try:
+    # Older ones lack what is used here; importing them would be in vain.
+    if int(metadata.version("triton").partition(".")[0]) < 3:
+        raise ImportError
     import triton
     import triton.language as tl
     from triton.language import constexpr
@@ -311,7 +316,7 @@ def _check_device(x, out):
     _check_same_device("out", out, x)
     if triton is None:
         raise DGLError(
-            "The Triton kernel was asked for, but Triton is not installed: "
+            "The Triton kernel was asked for, but Triton 3 is not installed: "
             "pip install triton."
         )
     compiled = isinstance(_add_rows, triton.runtime.JITFunction)

@@ -21,6 +21,7 @@ from devices.common import (
 from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.devices import cuda
 from dgl_lc.precompute.devices.cuda import CudaDevice, why_not
+from dgl_lc.precompute.devices.errors import OutOfMemoryError
 from dgl_lc.precompute.devices.simulated import SimulatedDevice
 
 TOTAL = 13_000
@@ -250,7 +251,52 @@ def test_a_number_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert "there are 2 GPUs" in why_not(torch.device("cuda:2"))
+    monkeypatch.setattr(torch, "zeros", lambda *a, **k: torch.ones(1))
     assert why_not(torch.device("cuda:1")) is None
+
+
+def test_a_gpu_that_is_too_old(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "12.1")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+
+    def zeros(*args, **options):
+        raise RuntimeError("no kernel image is available\nand more")
+
+    monkeypatch.setattr(torch, "zeros", zeros)
+    g, x = problem()
+    with pytest.warns(DGLWarning, match="no kernel image is available. Hop"):
+        block_aggregate(g, x, 1, device="cuda")
+
+
+def test_without_a_number_it_is_the_current_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    assert CudaDevice().name == "cuda:3"
+    assert CudaDevice(1).name == "cuda:1"
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["CUSPARSE_STATUS_ALLOC_FAILED when calling", "CUDA error: out of memory",
+     "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES"],
+)  # fmt: skip
+def test_a_library_that_is_out_of_memory(message, monkeypatch):
+    monkeypatch.setattr(
+        torch.cuda, "stream", lambda stream: contextlib.nullcontext()
+    )
+
+    def work():
+        raise RuntimeError(message)
+
+    with pytest.raises(OutOfMemoryError, match=message):
+        CudaDevice(0).launch(None, work)
+
+    def other():
+        raise RuntimeError("something else")
+
+    with pytest.raises(RuntimeError, match="something else") as error:
+        CudaDevice(0).launch(None, other)
+    assert not isinstance(error.value, OutOfMemoryError)
 
 
 def test_a_plan_needs_no_gpu():

@@ -96,6 +96,33 @@ def test_nothing_is_kept_alive_when_it_plans_anew(monkeypatch):
     assert alive == [0, 0]
 
 
+def test_an_error_that_is_kept_keeps_no_memory():
+    """As in a notebook, which holds the last traceback."""
+    g, x = problem()
+
+    class Broken(SimulatedDevice):
+        def copy_out(self, stream, target, source):
+            raise KeyboardInterrupt
+
+    device = Broken(TOTAL)
+    with small_sizes(), pytest.raises(KeyboardInterrupt) as error:
+        compute(g, x, 3, device, most_entries=50)
+    frames = []
+    trace = error.value.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    pipelines = [
+        frame.f_locals["self"]
+        for frame in frames
+        if isinstance(frame.f_locals.get("self"), on_device.Pipeline)
+    ]
+    assert pipelines
+    for pipeline in pipelines:
+        assert pipeline._arena.untyped_storage().nbytes() == 0
+    assert device.used == 0
+
+
 def test_a_store_goes_on_where_it_was(tmp_path):
     g, x = problem()
     request = Request.of(g, x, 3, "both", True, None, None, None, None)
