@@ -4,6 +4,7 @@ from pathlib import Path
 
 import torch as th
 import torch.nn.functional as F
+from dgl import DGLError
 from torch import nn
 
 from ..precompute import block_aggregate
@@ -30,6 +31,13 @@ class FSGNN(SeveralFilters):
       H = \sigma\Big(\Vert_i\, a_i \frac{X_i W_i}{\Vert X_i W_i \Vert_2}\Big)
       W, \quad a = \mathrm{softmax}(m)
 
+    With three layers it is the form published for large graphs, where the
+    weights of the inputs sum to their number:
+
+    .. math::
+      H = \sigma\Big(\sigma\Big(\Vert_i\, (2K + 1)\, a_i
+      \frac{X_i W_i}{\Vert X_i W_i \Vert_2}\Big) W_h\Big) W
+
     Parameters
     ----------
     in_feats : int
@@ -41,11 +49,15 @@ class FSGNN(SeveralFilters):
     K : int, optional
         The last hop. Default: 3.
     dropout : float, optional
-        Dropped before the last layer. Default: 0.
+        Dropped from the concatenation. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
         The norm of the filters. Default: ``'both'``.
+    num_layers : int, optional
+        2, or 3 for a hidden layer of ``hid_feats`` columns. Default: 2.
+    dropout2 : float, optional
+        Dropped after the hidden layer. Default: as ``dropout``.
 
     Examples
     --------
@@ -70,10 +82,19 @@ class FSGNN(SeveralFilters):
         dropout=0.0,
         activation=F.relu,
         norm="both",
+        num_layers=2,
+        dropout2=None,
     ):
         super().__init__(in_feats, norm)
         check_sizes(in_feats=in_feats, hid_feats=hid_feats, out_feats=out_feats)
         check_propagation(K, 0)
+        if num_layers not in (2, 3):
+            raise DGLError(f"num_layers={num_layers!r} should be 2 or 3.")
+        if num_layers == 2 and dropout2 is not None:
+            raise DGLError(
+                f"dropout2={dropout2!r} is for the hidden layer, which there "
+                f"is with num_layers=3."
+            )
         self._hid_feats = hid_feats
         self._out_feats = out_feats
         self._K = K
@@ -83,7 +104,15 @@ class FSGNN(SeveralFilters):
         )
         self.att = nn.Parameter(th.empty(self.num_inputs))
         self.dropout = nn.Dropout(dropout)
-        self.output = nn.Linear(hid_feats * self.num_inputs, out_feats)
+        width = hid_feats * self.num_inputs
+        self.hidden = None
+        if num_layers == 3:
+            self.hidden = nn.Linear(width, hid_feats)
+            self.dropout2 = nn.Dropout(
+                dropout if dropout2 is None else dropout2
+            )
+            width = hid_feats
+        self.output = nn.Linear(width, out_feats)
         self.reset_parameters()
 
     @property
@@ -107,6 +136,8 @@ class FSGNN(SeveralFilters):
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
             "norm": self.filter.norm,
+            "num_layers": 2 if self.hidden is None else 3,
+            "dropout2": None if self.hidden is None else self.dropout2.p,
         }
 
     def reset_parameters(self):
@@ -116,8 +147,9 @@ class FSGNN(SeveralFilters):
         -----------
         Reinitialize learnable parameters; all inputs weigh the same.
         """
-        for layer in [*self.layers, self.output]:
-            layer.reset_parameters()
+        for layer in [*self.layers, self.hidden, self.output]:
+            if layer is not None:
+                layer.reset_parameters()
         nn.init.ones_(self.att)
 
     def precompute(self, graph, feat, **options):
@@ -178,14 +210,18 @@ class FSGNN(SeveralFilters):
         """
         rows = self.inputs(graph, feat)
         weights = F.softmax(self.att, dim=0)
+        if self.hidden is not None:
+            weights = self.num_inputs * weights
         branches = [
             weight * F.normalize(layer(part), dim=-1)
             for weight, layer, part in zip(
                 weights, self.layers, rows, strict=True
             )
         ]
-        rst = self._activation(th.cat(branches, dim=-1))
-        return self.output(self.dropout(rst))
+        rst = self.dropout(self._activation(th.cat(branches, dim=-1)))
+        if self.hidden is not None:
+            rst = self.dropout2(self._activation(self.hidden(rst)))
+        return self.output(rst)
 
     def extra_repr(self):
         """Set the extra representation of the module, which will come into

@@ -32,6 +32,9 @@ MODELS = {
     "SGC": lambda **o: nn.SGC(IN, OUT, K=3, **o),
     "SIGN": lambda **o: nn.SIGN(IN, HID, OUT, K=2, **o),
     "FSGNN": lambda **o: nn.FSGNN(IN, HID, OUT, K=2, **o),
+    "FSGNN hidden": lambda **o: nn.FSGNN(
+        IN, HID, OUT, K=2, num_layers=3, dropout=0.5, dropout2=0.25, **o
+    ),
 }
 EVERY = pytest.mark.parametrize("name", MODELS)
 
@@ -129,11 +132,16 @@ def expected_output(model, g, x):
     assert kind == "FSGNN"
     inputs = [*hops[:3], *powers(g, x, 2, self_loop=False)[1:]]
     weights = torch.softmax(model.att, 0)
+    if model.hidden is not None:
+        weights = 5 * weights
     found = []
     for weight, layer, i in zip(weights, model.layers, inputs, strict=True):
         h = layer(i)
         found.append(weight * h / h.norm(dim=1, keepdim=True))
-    return model.output(F.relu(torch.cat(found, 1)))
+    h = F.relu(torch.cat(found, 1))
+    if model.hidden is not None:
+        h = F.relu(model.hidden(h))
+    return model.output(h)
 
 
 def exact_filters(g):
@@ -265,11 +273,51 @@ def test_hops_that_are_lacking_are_named(graph, feat):
         (lambda: nn.LCMixHop(3, 3, 3, p=(1, 1)), "different powers"),
         (lambda: nn.LCGCN(3, 3, 3, activation="relux"), "'relux'"),
         (lambda: nn.SGC(3, 3, norm="up"), "norm='up'"),
+        (lambda: nn.FSGNN(3, 3, 3, num_layers=4), "num_layers=4"),
+        (lambda: nn.FSGNN(3, 3, 3, dropout2=0.5), "num_layers=3"),
     ],
 )
 def test_wrong_arguments_are_named(make_it, message):
     with pytest.raises(DGLError, match=message):
         make_it()
+
+
+def test_dropouts_of_fsgnn_come_before_the_hidden_and_the_output_layer(
+    graph, feat
+):
+    def alike(found, row):
+        return torch.allclose(found, row.expand_as(found))
+
+    made = {
+        rates: nn.FSGNN(
+            IN, HID, OUT, num_layers=3, dropout=rates[0], dropout2=rates[1]
+        ).double()
+        for rates in [(1.0, 0.0), (0.0, 1.0), (1.0, None)]
+    }
+    # Of what is dropped entirely, the next layer's bias is left.
+    model = made[1.0, 0.0]
+    hidden = F.relu(model.hidden.bias)
+    assert alike(model(graph, feat), model.output(hidden))
+    model = made[0.0, 1.0]
+    assert alike(model(graph, feat), model.output.bias)
+    model = made[1.0, None]
+    assert model.dropout2.p == 1.0
+    assert alike(model(graph, feat), model.output.bias)
+
+
+def test_fsgnn_of_two_layers_is_read_from_an_older_config():
+    made = nn.FSGNN(IN, HID, OUT, K=1, dropout=0.5)
+    config = {
+        name: value
+        for name, value in made.config.items()
+        if name not in ("num_layers", "dropout2")
+    }
+    again = nn.FSGNN(**config)
+    again.load_state_dict(made.state_dict())
+    assert again.config == made.config
+    assert {name.split(".")[0] for name in made.state_dict()} == {
+        "layers", "att", "output",
+    }  # fmt: skip
 
 
 class TestCache:
