@@ -10,6 +10,7 @@ from dgl import DGLError
 
 from . import __version__
 from .data import DiskData, NodeData, load
+from .experiments.commands import add_commands
 from .experiments.demo import run_demo
 from .experiments.run import MODELS, train_model
 from .nn.model import HopModel
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     _add_precompute(commands)
     _add_selftest(commands)
+    add_commands(commands)
     _add_store(commands)
     measure = commands.add_parser(
         "calibrate", help="measure the published optimiser's coefficients"

@@ -41,3 +41,79 @@ def accuracy_over_time(
     axes.grid(True, alpha=0.3)
     axes.legend(ncols=2, fontsize="small")
     figure.savefig(path, dpi=150)
+
+
+#: Of the figures: an LC version has its original's colour.
+_FAMILIES = ["GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "APPNP",
+             "MixHop", "H2GCN", "ShaDow-GAT"]  # fmt: skip
+
+
+def validation_over_time(
+    records: list[dict], path: Path, title: str = ""
+) -> None:
+    """Validation accuracy over seconds, precomputation included.
+
+    One run (the first seed) of each model; the line ends where training
+    stopped, and a dot marks the epoch that was kept.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    shown = {}
+    for record in records:
+        if record["seed"] == min(r["seed"] for r in records):
+            shown[record["model"]] = record
+    for name, record in shown.items():
+        family = name.removeprefix("LC").removeprefix("auto")
+        place = _FAMILIES.index(family) if family in _FAMILIES else 9
+        style = "-" if name.startswith("LC") else "--"
+        style = ":" if name.startswith("auto") else style
+        if not {f"LC{family}", f"auto{family}"} & set(shown):
+            style = "-"
+        history = record["history"]
+        start = record["precompute_seconds"]
+        seconds = [start + second for second in history["seconds"]]
+        valid = [100 * value for value in history["valid"]]
+        # So far the best: single epochs of small validation sets jitter.
+        best = [max(valid[: i + 1]) for i in range(len(valid))]
+        axes.plot(seconds, best, style, color=f"C{place}", label=name, lw=1.4)
+        kept = record["best_epoch"] - 1
+        if 0 <= kept < len(seconds):
+            axes.plot(seconds[kept], best[kept], "o", color=f"C{place}", ms=4)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds (precomputation and training)")
+    axes.set_ylabel("best validation accuracy so far (%)")
+    if title:
+        axes.set_title(title)
+    axes.grid(True, alpha=0.3)
+    axes.legend(ncols=2, fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+def bars(
+    times: dict[str, dict[str, float]], path: Path, title: str = ""
+) -> None:
+    """Stacked seconds: normalisation below, aggregation above."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 0.5 * len(times) + 1.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    names = list(times)[::-1]
+    left = [0.0] * len(names)
+    for number, part in enumerate(("normalisation", "aggregation")):
+        seconds = [times[name][part] for name in names]
+        axes.barh(names, seconds, left=left, color=f"C{number}", label=part)
+        left = [a + b for a, b in zip(left, seconds, strict=True)]
+    for place, total in enumerate(left):
+        axes.text(total, place, f" {total:.2f} s", va="center", fontsize=9)
+    axes.set_xlim(0, 1.15 * max(left))
+    axes.set_xlabel("seconds")
+    if title:
+        axes.set_title(title)
+    axes.legend(loc="lower right")
+    figure.savefig(path, dpi=150)

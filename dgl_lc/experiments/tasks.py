@@ -1,0 +1,113 @@
+"""The data sets of the experiments, by name or from files."""
+
+import difflib
+import os
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from dgl import DGLError
+
+from ..data import NodeData, load
+from . import paper
+
+#: How features are prepared, the same for all models of a data set; others
+#: are taken as they are.
+PREPARED = {
+    "cora": "rows sum to one",
+    "citeseer": "rows sum to one",
+    "pubmed": "rows of length one",
+    "amazon_computers": "standardised",
+    "amazon_photo": "standardised",
+    "coauthor_cs": "standardised",
+    "tolokers": "standardised",
+}
+
+#: What else a task may be called; the paper's names where it is the same.
+PAPER_NAMES = {
+    "flickr": "Flickr",
+    "reddit": "Reddit",
+    "ogbn-arxiv": "arxiv",
+    "ogbn-papers100m": "papers100M",
+}
+#: Not the 128 columns of OGB: what a language model guessed.
+TAPE = "arxiv (TAPE-P)"
+
+
+def load_task(source: str | os.PathLike) -> NodeData:
+    """A data set with its features prepared.
+
+    Edges of npz files and of ogbn-arxiv count in both directions. The real
+    ogbn-arxiv graph with 40 columns has the features of TAPE, and is named
+    so.
+    """
+    name = str(source)
+    try:
+        if Path(name).is_file() or name.replace("_", "-") == "ogbn-arxiv":
+            data = load(source, add_reverse=True)
+        else:
+            data = load(source)
+    except DGLError as error:
+        if "neither a known name" not in str(error):
+            raise
+        near = nearest(name, [*PREPARED, *PAPER_NAMES, "synthetic"])
+        raise DGLError(f"{error}{near}") from None
+    if data.name.replace("-", "_") == "ogbn_arxiv" and data.num_feats == 40:
+        data.name = TAPE
+    prepare = PREPARED.get(data.name.replace("-", "_"))
+    if prepare == "rows sum to one":
+        data.feat = F.normalize(data.feat, p=1, dim=1)
+    elif prepare == "rows of length one":
+        data.feat = F.normalize(data.feat, dim=1)
+    elif prepare == "standardised":
+        # From all nodes' features, as GraphSAINT's loaders do from the
+        # training nodes' where these alone are seen.
+        own = data.feat[data.train] if data.inductive else data.feat
+        scale = own.std(dim=0).clamp(min=1e-6)
+        data.feat = (data.feat - own.mean(dim=0)) / scale
+    return data
+
+
+def load_tasks(sources: list[str]) -> dict[str, NodeData]:
+    """The data sets that can be had, by source; says why others cannot."""
+    found = {}
+    for source in sources:
+        try:
+            found[source] = load_task(source)
+        except (DGLError, OSError) as error:
+            print(f"left out: {source}: {error}", flush=True)
+    if not found:
+        raise DGLError("none of the data sets can be had; see above.")
+    return found
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """A suggestion, to be put behind an error message."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def paper_name(data: NodeData) -> str | None:
+    """What the paper calls this data set, if it is the same."""
+    name = PAPER_NAMES.get(data.name.lower().replace("_", "-"))
+    if name is None or name not in paper.DATASETS:
+        return None
+    same = paper.DATASETS[name]["nodes"] == data.graph.num_nodes()
+    # dgl.data's Reddit is another graph: 114.6M edges instead of 11.6M.
+    if name == "Reddit":
+        same = same and data.graph.num_edges() < 50_000_000
+    return name if same else None
+
+
+def slug(name: str) -> str:
+    """A name as part of a file's."""
+    kept = [c if c.isalnum() or c in "-_" else "-" for c in name]
+    return "".join(kept).strip("-")
+
+
+def accuracy(
+    logits: torch.Tensor, data: NodeData, nodes: torch.Tensor
+) -> float:
+    """The share of nodes whose class is right."""
+    right = logits.argmax(dim=1) == data.labels[nodes]
+    return float(right.double().mean())

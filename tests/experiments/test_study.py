@@ -1,0 +1,254 @@
+"""Tuning and reproducing, on a small generated graph."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import torch
+from dgl import DGLError
+
+from dgl_lc.cli import main
+from dgl_lc.data import block_model, save_npz
+from dgl_lc.experiments import paper, reproduce
+from dgl_lc.experiments.results import Results
+from dgl_lc.experiments.runs import NAMES, Inputs, run_once
+from dgl_lc.experiments.tables import markdown, pairs_table
+from dgl_lc.experiments.tasks import TAPE, load_task, paper_name, slug
+from dgl_lc.experiments.tune import space_of, tune
+
+SHORT = {"epochs": 4, "patience": 4, "batch_size": 64, "hid_feats": 8}
+FLAGS = ["--epochs", "4", "--patience", "4", "--hid-feats", "8",
+         "--batch-size", "64"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """A file with a task of 200 nodes."""
+    path = tmp_path_factory.mktemp("data") / "small.npz"
+    save_npz(block_model(200, seed=1, num_classes=3, num_feats=6), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "MLP"])
+def test_every_model_runs_and_its_record_is_json(name, task):
+    data = load_task(task)
+    params = {key: values[0] for key, values in space_of(name).items()}
+    record = run_once(name, data, params, 1, **SHORT)
+    assert record == json.loads(json.dumps(record))
+    assert 0 <= record["test"] <= 1
+    assert len(record["history"]["valid"]) == record["epochs"]
+    total = record["precompute_seconds"] + record["history"]["seconds"][-1]
+    assert record["total_seconds"] == pytest.approx(total, rel=0.2, abs=0.05)
+    assert record["environment"]["torch"] == torch.__version__
+
+
+def test_a_run_is_the_same_for_the_same_seed(task):
+    data = load_task(task)
+    params = {"lr": 0.01, "weight_decay": 1e-5, "dropout": 0.5, "num_layers": 2}
+    runs = [run_once("LCGCN", data, params, s, **SHORT) for s in (3, 3, 4)]
+    assert runs[0]["history"]["valid"] == runs[1]["history"]["valid"]
+    assert runs[0]["test"] == runs[1]["test"]
+
+
+def test_both_protocols(task):
+    """The last epoch's weights are not the best one's."""
+    data = load_task(task)
+    params = {"lr": 0.02, "weight_decay": 0, "dropout": 0.0, "num_layers": 2}
+    options = {**SHORT, "epochs": 60, "patience": 59}
+    record = run_once("LCGCN", data, params, 0, **options)
+    assert record["best_epoch"] < record["epochs"]
+    assert record["valid_last"] == record["history"]["valid"][-1]
+    best = record["history"]["valid"][record["best_epoch"] - 1]
+    assert record["valid"] == pytest.approx(best, abs=1e-4)
+
+
+def test_inputs_are_made_once(task):
+    data = load_task(task)
+    inputs = Inputs(data)
+    from dgl_lc.nn import LCGCN
+
+    first = inputs.of(LCGCN(6, 4, 3))
+    assert inputs.of(LCGCN(6, 8, 3))[0] is first[0]
+    assert inputs.of(LCGCN(6, 8, 3, num_layers=3))[0] is not first[0]
+
+
+def test_tuning_goes_on_and_keeps_the_best(task, tmp_path):
+    results = Results(tmp_path)
+    first = tune("SGC", task, results, trials=2, **SHORT)
+    assert first["trials"] == 2
+    again = tune("SGC", task, results, trials=4, **SHORT)
+    assert again["trials"] == 4
+    assert again["valid"] >= first["valid"]
+    assert results.best("SGC", load_task(task).name) == again
+    assert set(again["params"]) == set(paper.SPACES["SGC"])
+    for name, value in again["params"].items():
+        assert value in paper.SPACES["SGC"][name]
+    # Enough trials: nothing is run.
+    assert tune("SGC", task, results, trials=3, **SHORT)["trials"] == 4
+
+
+def test_a_study_of_another_space_is_an_error(task, tmp_path, monkeypatch):
+    results = Results(tmp_path)
+    tune("SGC", task, results, trials=1, **SHORT)
+    with pytest.raises(DGLError, match="another search space or other epochs"):
+        tune("SGC", task, results, trials=1, **{**SHORT, "epochs": 5})
+    monkeypatch.setitem(paper.SPACES["SGC"], "lr", [0.5])
+    with pytest.raises(DGLError, match="another search space"):
+        tune("SGC", task, results, trials=1, **SHORT)
+
+
+def test_several_workers_share_a_study(task, tmp_path):
+    found = tune("SGC", task, Results(tmp_path), trials=6, workers=2, **SHORT)
+    assert 6 <= found["trials"] <= 8
+
+
+def test_a_killed_worker_leaves_the_study_readable(task, tmp_path):
+    call = [
+        sys.executable, "-m", "dgl_lc.cli", "tune", "LCGPRGNN", task,
+        "--trials", "50", "--out", str(tmp_path), "--epochs", "2000",
+        "--patience", "2000", "--hid-feats", "8", "--batch-size", "64",
+    ]  # fmt: skip
+    process = subprocess.Popen(call, stdout=subprocess.DEVNULL)
+    while not (tmp_path / "studies.db").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    time.sleep(2)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    found = tune("SGC", task, Results(tmp_path), trials=1, **SHORT)
+    assert found["trials"] == 1
+
+
+def test_tables_are_saved_and_nothing_is_run_twice(task, tmp_path, capsys):
+    call = ["reproduce", "accuracy", "--data", task, "--models", "GCN",
+            "LCGCN", "SGC", "autoGCN", "--seeds", "2", "--out",
+            str(tmp_path), *FLAGS]  # fmt: skip
+    assert main(call) == 0
+    text = capsys.readouterr().out
+    assert "8 runs to do" in text
+    assert "mean of LC minus original" in text
+    frame = pd.read_csv(tmp_path / "accuracy.csv")
+    assert list(frame.model) == ["GCN", "SGC", "LCGCN", "autoGCN"] or set(
+        frame.model
+    ) == {"GCN", "SGC", "LCGCN", "autoGCN"}
+    assert (tmp_path / "accuracy.md").read_text().startswith("| model |")
+    assert main(["reproduce", "time", *call[2:]]) == 0
+    assert "0 runs to do, 8 are there" in capsys.readouterr().out
+    assert "ms / " in (tmp_path / "time.md").read_text()
+    assert main(["reproduce", "validation-over-time", *call[2:]]) == 0
+    picture = tmp_path / f"validation-over-time-{load_task(task).name}.png"
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_other_parameters_are_run_anew(task, tmp_path, capsys):
+    call = ["reproduce", "accuracy", "--data", task, "--models", "SGC",
+            "--seeds", "1", "--out", str(tmp_path), *FLAGS]  # fmt: skip
+    assert main(call) == 0
+    assert main([*call, "--lr", "0.5"]) == 0
+    assert "1 runs to do" in capsys.readouterr().out.split("SGC seed")[-2]
+
+
+def test_runs_by_several_workers(task, tmp_path):
+    call = ["reproduce", "accuracy", "--data", task, "--models", "SGC",
+            "LCGCN", "--seeds", "2", "--out", str(tmp_path), "--workers",
+            "2", *FLAGS]  # fmt: skip
+    assert main(call) == 0
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+
+
+def test_tuned_parameters_are_used(task, tmp_path):
+    results = Results(tmp_path)
+    tuned = tune("LCGCN", task, results, trials=1, **SHORT)
+    data = load_task(task)
+    for name in ("LCGCN", "autoGCN"):
+        params, origin = reproduce.parameters(name, data, results, {})
+        assert params == tuned["params"]
+        assert origin == "tuned, 1 trials"
+    params, origin = reproduce.parameters("SGC", data, results, {})
+    assert origin == "untuned"
+    params, origin = reproduce.parameters("SGC", data, results, {"lr": 7})
+    assert params["lr"] == 7
+
+
+def test_blocks_agree_and_are_drawn(task, tmp_path):
+    call = ["reproduce", "cpu-vs-blocks", "--data", task, "--nodes", "300",
+            "--columns", "9", "--runs", "1",
+            "--out", str(tmp_path)]  # fmt: skip
+    assert main(call) == 0
+    frame = pd.read_csv(tmp_path / f"cpu-vs-blocks-{load_task(task).name}.csv")
+    assert len(frame) == 4
+    assert (tmp_path / "cpu-vs-blocks-power-law-300.png").exists()
+
+
+def test_papers100m_on_a_generated_one(tmp_path, capsys):
+    call = ["reproduce", "papers100m", "--root", str(tmp_path / "raw"),
+            "--synthetic", "2e-5", "--feat-dim", "8", "--models", "SGC",
+            "LCGCN", "--seeds", "1", "--epochs", "2", "--out",
+            str(tmp_path / "out")]  # fmt: skip
+    assert main(call) == 0
+    text = capsys.readouterr().out
+    assert "| LCGCN |" in text
+    assert "64.7" in text
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (["tune", "LCGNC", "x.npz"], "Did you mean 'LCGCN'?"),
+        (["tune", "SGC", "citeser"], "Did you mean 'citeseer'?"),
+        (["tune", "SGC", "synthetic", "--trials", "0"], "trials=0"),
+        (["tune", "SGC", "synthetic", "--workers", "0"], "--workers"),
+        (["reproduce", "accuracy", "--data", "nowhere"], "can be had"),
+        (["reproduce", "accuracy", "--data", "x", "--models", "JKnet"],
+         "Did you mean 'JKNet'?"),
+        (["reproduce", "time", "--data", "x", "--seeds", "0"], "--seeds"),
+        (["reproduce", "cpu-vs-blocks"], "give graphs by --data"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call, message, tmp_path, capsys):
+    assert main([*call, "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_of_another_version_is_an_error(tmp_path):
+    Results(tmp_path)
+    (tmp_path / "about.json").write_text('{"format": 99}')
+    with pytest.raises(DGLError, match="results of format 99"):
+        Results(tmp_path)
+    (tmp_path / "about.json").write_text("{")
+    with pytest.raises(DGLError, match="cannot be read"):
+        Results(tmp_path)
+
+
+def test_data_sets_that_are_not_there_are_left_out(task, tmp_path, capsys):
+    call = ["reproduce", "accuracy", "--data", "nowhere.npz", task,
+            "--models", "SGC", "--seeds", "1", "--out", str(tmp_path),
+            *FLAGS]  # fmt: skip
+    assert main(call) == 0
+    assert "left out: nowhere.npz" in capsys.readouterr().out
+
+
+def test_names_of_data_sets(task):
+    data = load_task(task)
+    assert paper_name(data) is None
+    assert slug(TAPE) == "arxiv--TAPE-P"
+
+
+def test_pairs_and_markdown():
+    base = {"seed": 0, "test_last": 0.5, "epochs": 3, "total_seconds": 4.0,
+            "valid": 0.5, "valid_last": 0.5}  # fmt: skip
+    records = [
+        {**base, "data": "a", "model": "GCN", "test": 0.8, "epoch_seconds": 2},
+        {**base, "data": "a", "model": "LCGCN", "test": 0.7,
+         "epoch_seconds": 1, "total_seconds": 1.0},
+    ]  # fmt: skip
+    frame = pairs_table(records)
+    assert frame.points[0] == pytest.approx(-10)
+    assert frame["epoch"][0] == 2
+    assert frame["in all"][0] == 4
+    assert markdown(frame).splitlines()[2].startswith("| a | LCGCN | -10.00 |")
