@@ -44,8 +44,7 @@ from dgl_lc.experiments.run import make_model
 from dgl_lc.training import fit, predict
 
 # The best parameters of the paper. Those of SIGN, which is not in it, are
-# not tuned. FSGNN has a rate and a decay for each part; the paper's has one
-# more layer between, with a rate, a decay and a dropout of its own.
+# not tuned. FSGNN has a rate and a decay for each part.
 BEST = {
     "LCGCN": {"lr": 0.001, "weight_decay": 1e-4,
               "num_layers": 2, "dropout": 0.0},
@@ -56,9 +55,11 @@ BEST = {
                  "dropout": 0.5, "dprate": 0.5},
     "SGC": {"lr": 0.01, "weight_decay": 1e-9, "K": 2},
     "SIGN": {"lr": 0.001, "weight_decay": 1e-5, "K": 3, "dropout": 0.5},
-    "FSGNN": {"lr": {"layers": 1e-4, "output": 0.001, "att": 0.01},
-              "weight_decay": {"layers": 1e-5, "output": 1e-4, "att": 0.001},
-              "K": 3, "dropout": 0.7},
+    "FSGNN": {"lr": {"layers": 1e-4, "hidden": 0.001, "output": 0.001,
+                     "att": 0.01},
+              "weight_decay": {"layers": 1e-5, "hidden": 1e-5,
+                               "output": 1e-4, "att": 0.001},
+              "K": 3, "num_layers": 3, "dropout": 0.7, "dropout2": 0.6},
     "GCN": {"lr": 0.02, "weight_decay": 1e-5,
             "num_layers": 2, "dropout": 0.0},
     "JKNet": {"lr": 0.001, "weight_decay": 1e-7,

@@ -34,12 +34,13 @@ from dgl_lc.nn import FSGNN, LCGCN, LCGPRGNN, SGC, LCJKNet
 from dgl_lc.training import fit, predict
 
 # The best parameters of the paper. FSGNN has a rate and a decay for each
-# part; the paper's has one more layer, with a rate, a decay and a dropout of
-# its own.
+# part.
 BEST = {
     "SGC": {"lr": 0.01, "weight_decay": 1e-8},
-    "FSGNN": {"lr": {"layers": 1e-4, "output": 0.001, "att": 0.1},
-              "weight_decay": {"layers": 1e-4, "output": 1e-6, "att": 1e-4}},
+    "FSGNN": {"lr": {"layers": 1e-4, "hidden": 1e-4, "output": 0.001,
+                     "att": 0.1},
+              "weight_decay": {"layers": 1e-4, "hidden": 1e-5,
+                               "output": 1e-6, "att": 1e-4}},
     "LCGCN": {"lr": 0.001, "weight_decay": 1e-6},
     "LCJKNet": {"lr": 0.001, "weight_decay": 1e-6},
     "LCGPRGNN": {"lr": 0.001, "weight_decay": 1e-7},
@@ -58,7 +59,9 @@ def make_model(name, columns, classes, hops, hidden=256):
     if name == "SGC":
         return SGC(columns, classes, K=hops)
     if name == "FSGNN":
-        return FSGNN(columns, hidden, classes, K=hops, dropout=0.5)
+        return FSGNN(
+            columns, hidden, classes, K=hops, dropout=0.5, num_layers=3
+        )
     if name == "LCGCN":
         return LCGCN(columns, hidden, classes, num_layers=hops)
     if name == "LCJKNet":
