@@ -32,6 +32,8 @@ PAPER_NAMES = {
 }
 #: Not the 128 columns of OGB: what a language model guessed.
 TAPE = "arxiv (TAPE-P)"
+#: Another graph than GraphSAINT's, which is the paper's: 114.6M edges.
+DGL_REDDIT = "Reddit of dgl.data"
 
 
 def load_task(source: str | os.PathLike) -> NodeData:
@@ -52,6 +54,8 @@ def load_task(source: str | os.PathLike) -> NodeData:
             raise
         near = nearest(name, [*PREPARED, *PAPER_NAMES, "synthetic"])
         raise DGLError(f"{error}{near}") from None
+    if name.lower() == "reddit" and not Path(name).exists():
+        data.name = DGL_REDDIT
     if data.name.replace("-", "_") == "ogbn_arxiv" and data.num_feats == 40:
         data.name = TAPE
     prepare = PREPARED.get(data.name.replace("-", "_"))
@@ -93,9 +97,6 @@ def paper_name(data: NodeData) -> str | None:
     if name is None or name not in paper.DATASETS:
         return None
     same = paper.DATASETS[name]["nodes"] == data.graph.num_nodes()
-    # dgl.data's Reddit is another graph: 114.6M edges instead of 11.6M.
-    if name == "Reddit":
-        same = same and data.graph.num_edges() < 50_000_000
     return name if same else None
 
 

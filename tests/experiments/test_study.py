@@ -14,7 +14,7 @@ from dgl import DGLError
 
 from dgl_lc.cli import main
 from dgl_lc.data import block_model, save_npz
-from dgl_lc.experiments import paper, reproduce
+from dgl_lc.experiments import paper, reproduce, tasks
 from dgl_lc.experiments.results import Results
 from dgl_lc.experiments.runs import NAMES, Inputs, run_once
 from dgl_lc.experiments.tables import markdown, pairs_table
@@ -233,10 +233,20 @@ def test_data_sets_that_are_not_there_are_left_out(task, tmp_path, capsys):
     assert "left out: nowhere.npz" in capsys.readouterr().out
 
 
-def test_names_of_data_sets(task):
+def test_names_of_data_sets(task, monkeypatch):
     data = load_task(task)
     assert paper_name(data) is None
     assert slug(TAPE) == "arxiv--TAPE-P"
+    # The same name is not enough, and dgl.data's Reddit has another one.
+    data.name = "flickr"
+    assert paper_name(data) is None
+    sizes = {"nodes": data.graph.num_nodes()}
+    monkeypatch.setitem(paper.DATASETS, "Flickr", sizes)
+    assert paper_name(data) == "Flickr"
+    data.name = "reddit"
+    monkeypatch.setattr(tasks, "load", lambda source: data)
+    assert load_task("reddit").name == "Reddit of dgl.data"
+    assert paper_name(data) is None
 
 
 def test_pairs_and_markdown():
