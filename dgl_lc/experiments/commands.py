@@ -21,7 +21,7 @@ from .reproduce import (
 )
 from .results import Results
 from .runs import check_names
-from .tasks import load_tasks
+from .tasks import load_tasks, nearest
 from .tune import tune
 
 #: Where results go if no folder is given.
@@ -34,7 +34,7 @@ def add_commands(commands) -> None:
     _add_reproduce(commands)
 
 
-def _add_training(parser) -> None:
+def _add_limits(parser) -> None:
     add = parser.add_argument
     common = paper.COMMON
     add("--out", type=Path, default=Path(FOLDER),
@@ -45,6 +45,11 @@ def _add_training(parser) -> None:
         help="epochs without a lower loss (%(default)s)")  # fmt: skip
     add("--batch-size", type=int, default=common["batch_size"],
         help="(%(default)s)")  # fmt: skip
+
+
+def _add_training(parser) -> None:
+    _add_limits(parser)
+    add, common = parser.add_argument, paper.COMMON
     add("--hid-feats", type=int, default=common["hid_feats"],
         help="hidden columns (%(default)s)")  # fmt: skip
     add("--workers", type=int, default=1,
@@ -52,12 +57,13 @@ def _add_training(parser) -> None:
 
 
 def _training(args: argparse.Namespace) -> dict[str, int]:
-    names = ("epochs", "patience", "batch_size", "hid_feats")
-    found = {name: getattr(args, name) for name in names}
-    for name, value in [*found.items(), ("workers", args.workers)]:
+    names = ("epochs", "patience", "batch_size", "hid_feats", "workers")
+    found = {name: getattr(args, name) for name in names if name in args}
+    for name, value in found.items():
         if value < 1:
             flag = name.replace("_", "-")
             raise DGLError(f"--{flag} should be at least 1, got {value}.")
+    found.pop("workers", None)
     return found
 
 
@@ -88,7 +94,10 @@ def _tune(args: argparse.Namespace) -> int:
     )
     for name, value in found["params"].items():
         print(f"  {name:14} {value}")
-    print(f"{found['trials']} trials, {found['pruned']} of them pruned")
+    print(
+        f"{found['trials']} trials ({found['different']} different ones), "
+        f"{found['pruned']} of them pruned"
+    )
     return 0
 
 
@@ -153,17 +162,17 @@ def _add_papers(what) -> None:
     add("--synthetic", type=float, metavar="SCALE",
         help="first generate a data set of this scale there")  # fmt: skip
     add("--feat-dim", type=int, default=128, help="of it (%(default)s)")
-    _add_training(part)
+    _add_limits(part)
     part.set_defaults(run=_papers)
 
 
 def _papers(args: argparse.Namespace) -> int:
     training = _training(args)
-    training.pop("hid_feats")
     for name in args.models:
         if name not in PAPERS_MODELS:
             raise DGLError(
-                f"model {name!r} is not in that table: choose from "
+                f"model {name!r} is not in that table."
+                f"{nearest(name, PAPERS_MODELS)} Choose from "
                 f"{', '.join(PAPERS_MODELS)}."
             )
     reproduce_papers100m(

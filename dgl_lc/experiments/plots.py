@@ -63,9 +63,9 @@ def validation_over_time(
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     shown = {}
-    for record in records:
-        if record["seed"] == min(r["seed"] for r in records):
-            shown[record["model"]] = record
+    for record in sorted(records, key=lambda r: r["seed"], reverse=True):
+        shown[record["model"]] = record
+    shown = {r["model"]: shown[r["model"]] for r in records}
     for name, record in shown.items():
         family = name.removeprefix("LC").removeprefix("auto")
         place = _FAMILIES.index(family) if family in _FAMILIES else 9
@@ -82,7 +82,7 @@ def validation_over_time(
         axes.plot(seconds, best, style, color=f"C{place}", label=name, lw=1.4)
         kept = record["best_epoch"] - 1
         if 0 <= kept < len(seconds):
-            axes.plot(seconds[kept], best[kept], "o", color=f"C{place}", ms=4)
+            axes.plot(seconds[kept], valid[kept], "o", color=f"C{place}", ms=4)
     axes.set_xscale("log")
     axes.set_xlabel("seconds (precomputation and training)")
     axes.set_ylabel("best validation accuracy so far (%)")

@@ -1,5 +1,6 @@
 """A folder of results: best parameters, runs, and who may write them."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -56,22 +57,26 @@ class Results:
     def run(
         self, model: str, data: str, seed: int, key: dict
     ) -> dict[str, Any] | None:
-        """The record of a run, if it was of the same parameters."""
-        path = self._path("runs", data, model, str(seed))
-        if not path.exists():
-            return None
-        found = read_json(path)
-        return found if found.get("key") == key else None
+        """The record of a run that depends on the same."""
+        path = self._path("runs", data, model, str(seed), hash_of(key))
+        return read_json(path) if path.exists() else None
 
     def keep_run(self, record: dict[str, Any], key: dict) -> None:
         path = self._path(
-            "runs", record["data"], record["model"], str(record["seed"])
-        )
+            "runs", record["data"], record["model"], str(record["seed"]),
+            hash_of(key),
+        )  # fmt: skip
         write_json(path, {**record, "key": key})
 
     def _path(self, folder: str, *names: str) -> Path:
         name = "--".join(slug(name) for name in names)
         return self.folder / folder / f"{name}.json"
+
+
+def hash_of(key: dict[str, Any]) -> str:
+    """A short name for what a run depends on."""
+    text = json.dumps(key, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -42,6 +42,9 @@ def accuracy_table(
         columns.setdefault(f"{data}, last epoch", {})[model] = _spread(
             runs.test_last
         )
+        columns.setdefault(f"{data}, parameters", {})[model] = (
+            f"{runs.origin.iloc[0]}; {len(runs)} seeds"
+        )
         theirs = names.get(data)
         if theirs is not None:
             found = paper.ACCURACY.get(theirs, {}).get(model)
@@ -62,7 +65,8 @@ def time_table(
     for (data, model), runs in frame.groupby(["data", "model"], sort=False):
         columns.setdefault(data, {})[model] = (
             f"{1000 * runs.epoch_seconds.mean():.1f} ms / "
-            f"{runs.total_seconds.mean():.1f} s"
+            f"{runs.total_seconds.mean():.1f} s "
+            f"({runs.total_seconds.std(ddof=0):.1f})"
         )
         columns.setdefault(f"{data}, epochs", {})[model] = (
             f"{runs.epochs.mean():.0f}"
@@ -91,6 +95,7 @@ def pairs_table(records: list[Record]) -> pd.DataFrame:
                 {
                     "data": data,
                     "LC version": model,
+                    "parameters": _origins(frame, data, model, original),
                     "points": 100 * (ours.test - theirs.test),
                     "points, last epoch": 100
                     * (ours.test_last - theirs.test_last),
@@ -99,6 +104,12 @@ def pairs_table(records: list[Record]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _origins(frame: pd.DataFrame, data: str, *models: str) -> str:
+    """Where the parameters of both are from."""
+    own = frame[(frame.data == data) & frame.model.isin(models)]
+    return " / ".join(dict.fromkeys(own.origin))
 
 
 def _spread(values: pd.Series) -> str:
@@ -122,9 +133,11 @@ def _table(columns: dict[str, dict[str, str]]) -> pd.DataFrame:
 def save_table(frame: pd.DataFrame, path: Path) -> str:
     """Save as CSV and Markdown; the Markdown."""
     shown = frame.reset_index() if frame.index.name else frame
-    frame.to_csv(path.with_suffix(".csv"), index=bool(frame.index.name))
+    frame.to_csv(
+        path.with_name(f"{path.name}.csv"), index=bool(frame.index.name)
+    )
     text = markdown(shown)
-    path.with_suffix(".md").write_text(text + "\n")
+    path.with_name(f"{path.name}.md").write_text(text + "\n")
     return text
 
 

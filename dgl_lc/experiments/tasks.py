@@ -1,6 +1,7 @@
 """The data sets of the experiments, by name or from files."""
 
 import difflib
+import hashlib
 import os
 from pathlib import Path
 
@@ -9,11 +10,15 @@ import torch.nn.functional as F
 from dgl import DGLError
 
 from ..data import NodeData, load
+from ..data.dgl_data import CLASSES
+from ..data.ogb import DATASETS
+from ..precompute.store import fingerprint
 from . import paper
 
 #: How features are prepared, the same for all models of a data set; others
 #: are taken as they are.
 PREPARED = {
+    "flickr": "standardised",
     "cora": "rows sum to one",
     "citeseer": "rows sum to one",
     "pubmed": "rows of length one",
@@ -52,9 +57,9 @@ def load_task(source: str | os.PathLike) -> NodeData:
     except DGLError as error:
         if "neither a known name" not in str(error):
             raise
-        near = nearest(name, [*PREPARED, *PAPER_NAMES, "synthetic"])
+        near = nearest(name, ["synthetic", *CLASSES, *DATASETS])
         raise DGLError(f"{error}{near}") from None
-    if name.lower() == "reddit" and not Path(name).exists():
+    if name.lower() == "reddit":
         data.name = DGL_REDDIT
     if data.name.replace("-", "_") == "ogbn_arxiv" and data.num_feats == 40:
         data.name = TAPE
@@ -64,8 +69,8 @@ def load_task(source: str | os.PathLike) -> NodeData:
     elif prepare == "rows of length one":
         data.feat = F.normalize(data.feat, dim=1)
     elif prepare == "standardised":
-        # From all nodes' features, as GraphSAINT's loaders do from the
-        # training nodes' where these alone are seen.
+        # By all nodes, or by the training nodes where these alone are seen;
+        # what GraphSAINT's loader has standardised stays as it is.
         own = data.feat[data.train] if data.inductive else data.feat
         scale = own.std(dim=0).clamp(min=1e-6)
         data.feat = (data.feat - own.mean(dim=0)) / scale
@@ -87,8 +92,9 @@ def load_tasks(sources: list[str]) -> dict[str, NodeData]:
 
 def nearest(name: str, known: list[str]) -> str:
     """A suggestion, to be put behind an error message."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f" Did you mean {close[0]!r}?" if close else ""
+    lower = {other.lower(): other for other in known}
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
+    return f" Did you mean {lower[close[0]]!r}?" if close else ""
 
 
 def paper_name(data: NodeData) -> str | None:
@@ -96,8 +102,19 @@ def paper_name(data: NodeData) -> str | None:
     name = PAPER_NAMES.get(data.name.lower().replace("_", "-"))
     if name is None or name not in paper.DATASETS:
         return None
-    same = paper.DATASETS[name]["nodes"] == data.graph.num_nodes()
-    return name if same else None
+    sizes = {"nodes": data.graph.num_nodes(), "features": data.num_feats}
+    theirs = paper.DATASETS[name]
+    return name if all(theirs[k] == sizes[k] for k in sizes) else None
+
+
+def fingerprint_of(data: NodeData) -> str:
+    """Stands for the content: two data sets may have one name."""
+    parts = [
+        str(data.graph.num_nodes()), str(data.graph.num_edges()),
+        *(fingerprint(t.numpy()) for t in (data.feat, data.labels)),
+        *(fingerprint(t.numpy()) for t in (data.train, data.valid, data.test)),
+    ]  # fmt: skip
+    return hashlib.blake2b("-".join(parts).encode(), digest_size=8).hexdigest()
 
 
 def slug(name: str) -> str:

@@ -11,17 +11,19 @@ from dgl import DGLError
 from ..data import NodeData
 from . import paper
 from .results import Results
-from .runs import AUTOMATIC, Inputs, check_names, run_once
-from .tasks import load_task
+from .runs import Inputs, check_names, module_of, run_once
+from .tasks import fingerprint_of, load_task
 
 #: A trial whose worker has not been heard of for this long has died.
 HEARTBEAT_SECONDS = 30
+#: How often a trial says how it does.
+REPORT_EPOCHS = 10
 
 
 def space_of(name: str) -> dict[str, list]:
     """The values that are tried for each parameter of a model."""
     check_names([name])
-    name = AUTOMATIC.get(name, name)
+    name = module_of(name)
     for spaces in (paper.SPACES, paper.OUR_SPACES):
         if name in spaces:
             return spaces[name]
@@ -65,31 +67,44 @@ def tune(
         raise DGLError(f"workers={workers} should be at least 1.")
     data = load_task(source)
     study = _study(name, data, results, seed, training)
-    if workers == 1:
-        _work(study, name, data, trials, seed, training)
-    else:
-        _work_in_parallel(
-            name, source, results, trials, seed, workers, training
-        )
-    done = _finished(study)
-    if not done:
+    try:
+        if workers == 1:
+            _work(study, name, data, trials, seed, training)
+        else:
+            _work_in_parallel(
+                name, source, results, trials, seed, workers, training
+            )
+    finally:
+        # Also of a study that was stopped.
+        found = _best(study, name, data, seed, training)
+        if found is not None:
+            results.keep_best(name, data.name, found)
+    if found is None:
         raise DGLError(
             f"no trial of {name} on {data.name} came to its end; look at the "
             f"study with optuna-dashboard {results.storage}"
         )
+    return found
+
+
+def _best(study, name, data, seed, training) -> dict[str, Any] | None:
+    done = _finished(study)
+    complete = [trial for trial in done if trial.state.name == "COMPLETE"]
+    if not complete:
+        return None
     best = study.best_trial
-    found = {
+    different = {json.dumps(t.params, sort_keys=True) for t in done}
+    return {
         "model": name,
         "data": data.name,
         "params": best.params,
         "valid": best.value,
         "trials": len(done),
-        "pruned": sum(t.state.name == "PRUNED" for t in done),
+        "different": len(different),
+        "pruned": len(done) - len(complete),
         "seed": seed,
         "training": training,
     }
-    results.keep_best(name, data.name, found)
-    return found
 
 
 def _study(name, data: NodeData, results: Results, seed, training):
@@ -105,23 +120,35 @@ def _study(name, data: NodeData, results: Results, seed, training):
             grace_period=4 * HEARTBEAT_SECONDS,
             engine_kwargs={"connect_args": {"timeout": 60}},
         )  # fmt: skip
+    name_of_study = f"{name} on {data.name}"
+    # A study that goes on must not draw its first trials again.
+    known = [s.study_name for s in optuna.get_all_study_summaries(storage)]
+    if name_of_study in known:
+        before = optuna.load_study(study_name=name_of_study, storage=storage)
+        seed = 1000 * len(before.get_trials(deepcopy=False)) + seed
     study = optuna.create_study(
-        storage=storage, study_name=f"{name} on {data.name}",
+        storage=storage, study_name=name_of_study,
         direction="maximize", load_if_exists=True,
         sampler=optuna.samplers.TPESampler(seed=seed),
         pruner=optuna.pruners.MedianPruner(
-            n_startup_trials=5, n_warmup_steps=50, interval_steps=10
+            n_startup_trials=5, n_warmup_steps=50,
+            interval_steps=REPORT_EPOCHS,
         ),
     )  # fmt: skip
-    wanted = {"space": space_of(name), "training": training}
+    wanted = {
+        "space": space_of(name),
+        "training": training,
+        "data": fingerprint_of(data),
+    }
     found = study.user_attrs.get("made for")
     if found is None:
         study.set_user_attr("made for", json.dumps(wanted, sort_keys=True))
     elif found != json.dumps(wanted, sort_keys=True):
         raise DGLError(
             f"the study of {name} on {data.name} in "
-            f"{str(results.folder)!r} was made for another search space or "
-            f"other epochs ({found}): give another folder, or remove it."
+            f"{str(results.folder)!r} was made for another search space, "
+            f"other epochs or other data ({found}): give another folder, or "
+            f"remove it."
         )
     return study
 
@@ -147,11 +174,16 @@ def _work(study, name, data, trials, seed, training) -> None:
             for key, values in space.items()
         }
         # A small space is soon drawn twice: what is known is not run again.
-        for other in study.get_trials(deepcopy=False):
-            if other.state.name == "COMPLETE" and other.params == params:
+        for other in _finished(study):
+            if other.params == params:
+                if other.state.name == "PRUNED":
+                    raise optuna.TrialPruned
                 return other.value
 
         def report(row):
+            # Each report is a transaction.
+            if row["epoch"] % REPORT_EPOCHS:
+                return
             trial.report(row["valid_accuracy"], int(row["epoch"]))
             if trial.should_prune():
                 raise optuna.TrialPruned
@@ -163,8 +195,15 @@ def _work(study, name, data, trials, seed, training) -> None:
         trial.set_user_attr("seconds", found["total_seconds"])
         return found["valid"]
 
+    failures = 0
+
     def enough(study, trial):
-        if len(_finished(study)) >= trials:
+        nonlocal failures
+        if trial.state.name == "FAIL":
+            # As a rate at which the loss is not finite: the others go on.
+            failures += 1
+            print(f"trial {trial.number} of {name} failed", flush=True)
+        if len(_finished(study)) >= trials or failures >= trials:
             study.stop()
 
     if len(_finished(study)) < trials:
@@ -173,7 +212,10 @@ def _work(study, name, data, trials, seed, training) -> None:
                 "ignore", optuna.exceptions.ExperimentalWarning
             )
             optuna.storages.fail_stale_trials(study)
-        study.optimize(objective, n_trials=trials, callbacks=[enough])
+        study.optimize(
+            objective, n_trials=2 * trials, callbacks=[enough],
+            catch=(DGLError, RuntimeError, MemoryError),
+        )  # fmt: skip
 
 
 def _work_in_parallel(
