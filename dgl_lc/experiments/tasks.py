@@ -19,8 +19,8 @@ from . import paper
 #: are taken as they are.
 PREPARED = {
     "flickr": "standardised",
-    "cora": "rows sum to one",
-    "citeseer": "rows sum to one",
+    "cora": "rows of length one",
+    "citeseer": "rows of length one",
     "pubmed": "rows of length one",
     "amazon_computers": "standardised",
     "amazon_photo": "standardised",
@@ -64,9 +64,7 @@ def load_task(source: str | os.PathLike) -> NodeData:
     if data.name.replace("-", "_") == "ogbn_arxiv" and data.num_feats == 40:
         data.name = TAPE
     prepare = PREPARED.get(data.name.replace("-", "_"))
-    if prepare == "rows sum to one":
-        data.feat = F.normalize(data.feat, p=1, dim=1)
-    elif prepare == "rows of length one":
+    if prepare == "rows of length one":
         data.feat = F.normalize(data.feat, dim=1)
     elif prepare == "standardised":
         # By all nodes, or by the training nodes where these alone are seen;
