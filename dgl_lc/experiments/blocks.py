@@ -78,7 +78,10 @@ def compare_blocks(
     path = folder / f"cpu-vs-blocks-{slug(name)}"
     save_table(frame, path)
     write_json(path.with_name(f"{path.name}.json"), {"K": K, **environment()})
-    title = f"{name}: {g.num_nodes():,} nodes, {g.num_edges():,} edges, K={K}"
+    title = (
+        f"{name}: {g.num_nodes():,} nodes, {g.num_edges():,} edges, "
+        f"{x.shape[1]} columns, K={K}"
+    )
     bars(times, path.with_name(f"{path.name}.png"), title)
     print(f"  saved: {path}.csv, .md, .png")
     return frame

@@ -114,6 +114,7 @@ def bars(
     axes.set_xlim(0, 1.15 * max(left))
     axes.set_xlabel("seconds")
     if title:
-        axes.set_title(title)
+        # Over the names too: it is longer than the axes.
+        figure.suptitle(title, fontsize=11)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
