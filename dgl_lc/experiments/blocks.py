@@ -17,9 +17,9 @@ from dgl import DGLError
 from dgl.ops import copy_u_sum
 
 from ..precompute import block_aggregate
+from ..precompute.disk_folder import write_json
 from ..precompute.published import Coefficients, Volumes, published_blocks
 from .plots import bars
-from .results import write_json
 from .runs import environment
 from .tables import save_table
 from .tasks import slug

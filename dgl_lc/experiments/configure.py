@@ -1,8 +1,6 @@
 """The paper's parameters as options of a model and of its training."""
 
 import inspect
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import torch
@@ -10,6 +8,7 @@ from dgl import DGLError
 from torch import nn
 
 from .run import MODELS
+from .tasks import closest
 
 #: Made by lc_transform from an original, whose parameters they have.
 _TRANSFORMED = {f"auto{name}": name for name in ("GCN", "JKNet", "GPRGNN")}
@@ -98,7 +97,7 @@ def _model_options(name: str, params: dict[str, Any]) -> dict[str, Any]:
         known = [*MODELS, *_TRANSFORMED, "ShaDow-GAT"]
         raise DGLError(
             f"model {name!r} is not known; the nearest is "
-            f"{_nearest(name, known)!r}."
+            f"{closest(name, known)!r}."
         )
     fixed, renamed = _FIXED.get(model, {}), _RENAMED.get(model, {})
     taken = {"self", "in_feats", "hid_feats", "out_feats"}
@@ -116,7 +115,7 @@ def _model_options(name: str, params: dict[str, Any]) -> dict[str, Any]:
         if key not in known:
             raise DGLError(
                 f"{name} has no parameter {key!r}; the nearest is "
-                f"{_nearest(key, known + training)!r}."
+                f"{closest(key, known + training)!r}."
             )
         if key == "pooling":
             if value not in _POOLING:
@@ -126,11 +125,6 @@ def _model_options(name: str, params: dict[str, Any]) -> dict[str, Any]:
             value = _POOLING[value]
         options[renamed.get(key, key)] = value
     return options
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    lower = {one.lower(): one for one in known}
-    return lower[get_close_matches(str(name).lower(), lower, 1, 0.0)[0]]
 
 
 def make_optimizer(

@@ -9,10 +9,11 @@ import torch
 from dgl import DGLError
 
 from ..data import DiskData, prepare_ogb, write_papers_like
+from ..precompute.disk_folder import read_json, write_json
 from ..training import fit, predict
 from . import paper
 from .configure import configure, make_optimizer
-from .results import Results, hash_of, read_json, write_json
+from .results import Results, hash_of
 from .run import MODELS
 from .runs import LastEpoch, environment
 from .tables import save_table

@@ -1,6 +1,7 @@
 """Pictures of training runs."""
 
 from pathlib import Path
+from typing import Any
 
 from .run import Result
 
@@ -12,13 +13,7 @@ def accuracy_over_time(
 
     An LC version has the colour of its original and a solid line.
     """
-    # Only who draws pays for importing it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, axes = _figure(7, 4.5)
     names = {r.name for r in results}
     colours: dict[str, str] = {}
     for result in results:
@@ -33,14 +28,8 @@ def accuracy_over_time(
             linestyle="--" if original else "-",
             label=result.name,
         )
-    axes.set_xscale("log")
-    axes.set_xlabel("seconds (precomputation and training)")
     axes.set_ylabel("validation accuracy (%)")
-    if title:
-        axes.set_title(title)
-    axes.grid(True, alpha=0.3)
-    axes.legend(ncols=2, fontsize="small")
-    figure.savefig(path, dpi=150)
+    _save_course(figure, axes, path, title)
 
 
 #: Of the figures: an LC version has its original's colour.
@@ -56,12 +45,7 @@ def validation_over_time(
     One run (the first seed) of each model; the line ends where training
     stopped, and a dot marks the epoch that was kept.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, axes = _figure(7, 4.5)
     shown = {}
     for record in sorted(records, key=lambda r: r["seed"], reverse=True):
         shown[record["model"]] = record
@@ -83,26 +67,15 @@ def validation_over_time(
         kept = record["best_epoch"] - 1
         if 0 <= kept < len(seconds):
             axes.plot(seconds[kept], valid[kept], "o", color=f"C{place}", ms=4)
-    axes.set_xscale("log")
-    axes.set_xlabel("seconds (precomputation and training)")
     axes.set_ylabel("best validation accuracy so far (%)")
-    if title:
-        axes.set_title(title)
-    axes.grid(True, alpha=0.3)
-    axes.legend(ncols=2, fontsize="small")
-    figure.savefig(path, dpi=150)
+    _save_course(figure, axes, path, title)
 
 
 def bars(
     times: dict[str, dict[str, float]], path: Path, title: str = ""
 ) -> None:
     """Stacked seconds: normalisation below, aggregation above."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 0.5 * len(times) + 1.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    figure, axes = _figure(7, 0.5 * len(times) + 1.5)
     names = list(times)[::-1]
     left = [0.0] * len(names)
     for number, part in enumerate(("normalisation", "aggregation")):
@@ -117,4 +90,26 @@ def bars(
         # Over the names too: it is longer than the axes.
         figure.suptitle(title, fontsize=11)
     axes.legend(loc="lower right")
+    figure.savefig(path, dpi=150)
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    """A figure that needs no display, with its axes."""
+    # Only who draws pays for importing it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()
+
+
+def _save_course(figure, axes, path: Path, title: str) -> None:
+    """Finish a picture over time."""
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds (precomputation and training)")
+    if title:
+        axes.set_title(title)
+    axes.grid(True, alpha=0.3)
+    axes.legend(ncols=2, fontsize="small")
     figure.savefig(path, dpi=150)

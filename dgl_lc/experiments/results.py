@@ -8,6 +8,7 @@ from typing import Any
 
 from dgl import DGLError
 
+from ..precompute.disk_folder import read_json, write_json
 from .tasks import slug
 
 #: Of the files; another one is an error.
@@ -77,17 +78,3 @@ def hash_of(key: dict[str, Any]) -> str:
     """A short name for what a run depends on."""
     text = json.dumps(key, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """In one step: the file is there whole, or not at all."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
-    draft.write_text(json.dumps(content, indent=1) + "\n")
-    os.replace(draft, path)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise DGLError(f"{path} cannot be read: {error}") from None

@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -90,9 +91,15 @@ def load_tasks(sources: list[str]) -> dict[str, NodeData]:
 
 def nearest(name: str, known: list[str]) -> str:
     """A suggestion, to be put behind an error message."""
+    close = closest(name, known, 0.5)
+    return f" Did you mean {close!r}?" if close else ""
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.0) -> str | None:
+    """The known name that is most like this one."""
     lower = {other.lower(): other for other in known}
-    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.5)
-    return f" Did you mean {lower[close[0]]!r}?" if close else ""
+    found = difflib.get_close_matches(str(name).lower(), lower, 1, cutoff)
+    return lower[found[0]] if found else None
 
 
 def paper_name(data: NodeData) -> str | None:

@@ -15,6 +15,7 @@ from ..hop_matrix import Block
 from ..kernels.csr_spmm import workspace_bytes
 from ..pipeline import Pipeline
 from ..threads import ranges
+from .cpu import CpuDevice
 
 
 class PeakBytes(TorchDispatchMode):
@@ -45,8 +46,12 @@ class PeakBytes(TorchDispatchMode):
         self.live -= self._seen.pop(key, 0)
 
 
-class NoDataDevice:
-    """Counts what is copied; a product takes the workspace of the model."""
+class NoDataDevice(CpuDevice):
+    """Counts what is copied; a product takes the workspace of the model.
+
+    Pinned memory is real, but nobody writes to most of it: its pages are
+    never touched.
+    """
 
     name = "cuda"
 
@@ -54,30 +59,8 @@ class NoDataDevice:
         self.fuses = fuses
         self.bytes_in = self.bytes_out = 0
 
-    def memory(self):
-        return 2**60, 2**60
-
     def empty(self, size):
         return torch.empty(size, dtype=torch.uint8, device="meta")
-
-    def pinned(self, size):
-        # Nobody writes to it: its pages are never touched.
-        return torch.empty(size, dtype=torch.uint8)
-
-    def release(self):
-        pass
-
-    def stream(self):
-        return None
-
-    def record(self, stream):
-        return None
-
-    def wait(self, stream, event):
-        pass
-
-    def sync(self, event=None):
-        pass
 
     def copy_in(self, stream, target, source):
         assert target.is_meta
@@ -86,9 +69,6 @@ class NoDataDevice:
     def copy_out(self, stream, target, source):
         assert source.is_meta
         self.bytes_out += source.nbytes
-
-    def launch(self, stream, work):
-        work()
 
     def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
         if not self.fuses:
