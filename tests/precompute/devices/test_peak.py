@@ -9,11 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dgl_lc.precompute.device_plan import make_device_plan
-from dgl_lc.precompute.devices.no_data import (
-    NoDataDevice,
-    NoDataHost,
-    count_bytes,
-)
+from dgl_lc.precompute.devices.no_data import NoDataDevice, count_bytes
 from dgl_lc.precompute.plan import Work
 
 #: In both directions; how far the frontier of the labelled nodes reaches is
@@ -96,8 +92,8 @@ def test_the_peak_is_within_the_budget(work, share, fuses):
     roomy = make_device_plan(work, 2**60, fuses).peak_bytes
     budget = least + int(share * max(0, roomy - least))
     plan = make_device_plan(work, budget, fuses)
-    many = sum(len(NoDataHost(plan).matrix(k).blocks) for k in (1, work.K))
-    assume(many < 2000)
+    # Before they are made: a tight budget can ask for millions.
+    assume(plan.num_edge_blocks < 4000)
     peak, _ = count_bytes(plan, 2)
     assert peak <= plan.peak_bytes <= budget
 
