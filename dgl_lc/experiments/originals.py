@@ -1,6 +1,7 @@
 """The original models, written with dgl.nn as its users write them.
 
-They take the graph with its self-loops added.
+They take the graph with its self-loops added, and the dropout of the LC
+versions, so that times tell of the models alone.
 """
 
 from itertools import pairwise
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from dgl.nn import GraphConv, JumpingKnowledge
 from torch import nn
 
+from ..nn.dropout import Dropout
 from ..nn.gprgnn import pagerank
 
 
@@ -23,7 +25,7 @@ class GCN(nn.Module):
         self.layers = nn.ModuleList(
             GraphConv(width, out) for width, out in pairwise(widths)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, graph, feat):
         for number, layer in enumerate(self.layers):
@@ -52,7 +54,7 @@ class JKNet(nn.Module):
             for layer in range(num_layers)
         )
         self.jump = JumpingKnowledge(mode)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = None
         if mode == "cat":
             self.output = nn.Linear(num_layers * hid_feats, out_feats)
@@ -94,8 +96,8 @@ class GPRGNN(nn.Module):
         self.layers = nn.ModuleList(
             nn.Linear(width, out) for width, out in pairwise(widths)
         )
-        self.dropout = nn.Dropout(dropout)
-        self.dprate = nn.Dropout(dprate)
+        self.dropout = Dropout(dropout)
+        self.dprate = Dropout(dprate)
         self.gamma = nn.Parameter(pagerank(K, alpha))
         self.propagate = GraphConv(
             out_feats, out_feats, weight=False, bias=False
@@ -125,7 +127,7 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(
             nn.Linear(width, out) for width, out in pairwise(widths)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, graph, feat):
         for number, layer in enumerate(self.layers):

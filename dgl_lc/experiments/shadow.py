@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 
 from ..data import NodeData
 from ..hops import check_ids
+from ..nn.dropout import Dropout
 from ..training import Fit
 from ..training.fit import _groups, _Run
 from ..training.predict import check_output, model_device
@@ -76,7 +77,7 @@ class ShaDowGAT(nn.Module):
             )
             for layer in range(num_layers)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.pool = _POOLINGS[pooling]() if pooling else None
         read = hid_feats if pooling is None else 2 * hid_feats
         self.output = nn.Linear(read, out_feats)

@@ -8,6 +8,7 @@ from dgl import DGLError
 from torch import nn
 
 from ..precompute import block_aggregate
+from .dropout import Dropout
 from .gprgnn import check_propagation
 from .model import (
     SeveralFilters,
@@ -103,14 +104,12 @@ class FSGNN(SeveralFilters):
             nn.Linear(in_feats, hid_feats) for _ in range(self.num_inputs)
         )
         self.att = nn.Parameter(th.empty(self.num_inputs))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         width = hid_feats * self.num_inputs
         self.hidden = None
         if num_layers == 3:
             self.hidden = nn.Linear(width, hid_feats)
-            self.dropout2 = nn.Dropout(
-                dropout if dropout2 is None else dropout2
-            )
+            self.dropout2 = Dropout(dropout if dropout2 is None else dropout2)
             width = hid_feats
         self.output = nn.Linear(width, out_feats)
         self.reset_parameters()

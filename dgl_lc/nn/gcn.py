@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..hops import HopFeatures
+from .dropout import Dropout
 from .graphconv import LCGraphConv
 from .model import (
     HopModel,
@@ -82,7 +83,7 @@ class LCGCN(HopModel):
             LCGraphConv(width, out, norm=norm)
             for width, out in pairwise(widths)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @property
     def hops(self):

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 
+from .dropout import Dropout
 from .mlp import MLP
 from .model import HopModel, activation_name, check_sizes
 
@@ -98,7 +99,7 @@ class LCGPRGNN(HopModel):
         if num_layers > 2:
             widths[-1] = max(1, hid_feats // 2)
         self.mlp = MLP([in_feats, *widths, out_feats], dropout, activation)
-        self.dprate = nn.Dropout(dprate)
+        self.dprate = Dropout(dprate)
         self.gamma = nn.Parameter(th.empty(K + 1))
         self.reset_parameters()
 

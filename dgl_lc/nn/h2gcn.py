@@ -8,6 +8,7 @@ from torch.nn import init
 
 from ..precompute import block_aggregate
 from ..precompute.two_hop import one_hop_graph, two_hop_graph
+from .dropout import Dropout
 from .gprgnn import check_propagation
 from .model import (
     SeveralFilters,
@@ -81,7 +82,7 @@ class LCH2GCN(SeveralFilters):
         self._K = K
         self._activation = get_activation(activation)
         self.embedding = nn.Linear(in_feats, hid_feats, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(
             hid_feats * self.num_inputs, out_feats, bias=False
         )

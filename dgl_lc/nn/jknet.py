@@ -6,6 +6,7 @@ from dgl import DGLError
 from torch import nn
 from torch.nn import init
 
+from .dropout import Dropout
 from .model import (
     HopModel,
     activation_name,
@@ -98,7 +99,7 @@ class LCJKNet(HopModel):
             nn.Linear(width if layer else in_feats, width)
             for layer in range(num_layers)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = None
         if mode == "cat":
             self.output = nn.Linear(num_layers * hid_feats, out_feats)

@@ -5,6 +5,7 @@ from dgl import DGLError
 from torch import nn
 from torch.nn import init
 
+from .dropout import Dropout
 from .model import (
     HopModel,
     activation_name,
@@ -117,8 +118,8 @@ class LCMixHop(HopModel):
         self.norms = nn.ModuleList(
             nn.BatchNorm1d(width) for _ in range(num_layers) if batchnorm
         )
-        self.input_dropout = nn.Dropout(input_dropout)
-        self.layer_dropout = nn.Dropout(layer_dropout)
+        self.input_dropout = Dropout(input_dropout)
+        self.layer_dropout = Dropout(layer_dropout)
         self.output = nn.Linear(width, out_feats, bias=False)
         self.reset_parameters()
 

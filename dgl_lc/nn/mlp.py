@@ -6,6 +6,7 @@ from itertools import pairwise
 import torch as th
 from torch import nn
 
+from .dropout import Dropout
 from .model import get_activation
 
 
@@ -29,7 +30,7 @@ class MLP(nn.Module):
         self.layers = nn.ModuleList(
             nn.Linear(width, out) for width, out in pairwise(widths)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.activation = get_activation(activation)
 
     def reset_parameters(self):

@@ -4,6 +4,7 @@ import torch as th
 import torch.nn.functional as F
 from torch import nn
 
+from .dropout import Dropout
 from .gprgnn import check_propagation
 from .model import (
     HopModel,
@@ -71,7 +72,7 @@ class SIGN(HopModel):
         self.layers = nn.ModuleList(
             nn.Linear(in_feats, hid_feats) for _ in range(K + 1)
         )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(hid_feats * (K + 1), out_feats)
 
     @property

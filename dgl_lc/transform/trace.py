@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from ..nn.dropout import Dropout
 from .errors import refuse
 from .numbers import Real, Whole, is_followed, plain
 from .values import Guard, Trace, Value, leaves, replace, values_in
@@ -524,8 +525,9 @@ class Tracer(TorchFunctionMode):
         name = self._names.get(id(module))
         if name is None:
             return original(module, *args, **kwargs)
+        kind = type(module)
         leaf = (
-            type(module).__module__.startswith("torch.nn")
+            (kind.__module__.startswith("torch.nn") or kind is Dropout)
             and module is not self._model
             and not (self._split_bias and isinstance(module, nn.Linear))
             and not any(True for _ in module.children())
