@@ -5,24 +5,21 @@ deeper than the subgraph reads it.
 """
 
 import operator
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 import dgl
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from dgl import DGLError
 from dgl.dataloading import ShaDowKHopSampler
 from dgl.nn import AvgPooling, GATConv, MaxPooling
 from torch import nn
-from tqdm.auto import tqdm
 
 from ..data import NodeData
 from ..hops import check_ids
 from ..nn.dropout import Dropout
 from ..training import Fit
-from ..training.fit import _groups, _Run
+from ..training.epochs import Run, parameter_groups
 from ..training.predict import check_output, model_device
 
 _POOLINGS = {"mean": AvgPooling, "max": MaxPooling}
@@ -188,32 +185,11 @@ def fit_shadow(
         for chosen, logits in valid.logits(model, order):
             yield logits, data.labels[data.valid[chosen]].to(device)
 
-    optimizer = torch.optim.Adam(_groups(model, weight_decay), lr=lr)
-    run = _Run(model, optimizer, "loss", patience)
-    with torch.random.fork_rng(
-        devices=[device] if device.type == "cuda" else []
-    ):
-        torch.manual_seed(seed)
-        start = time.perf_counter()
-        try:
-            with tqdm(
-                total=epochs, unit="epoch", desc=type(model).__name__,
-                delay=0 if progress else 2,
-                disable=None if progress is None else not progress,
-            ) as bar:  # fmt: skip
-                while run.epoch < epochs and not run.exhausted:
-                    row = run.one_epoch(steps, checked, start)
-                    bar.update()
-                    bar.set_postfix(
-                        loss=f"{row['train_loss']:.3f}",
-                        valid=f"{row['valid_accuracy']:.3f}",
-                    )
-                    if on_epoch is not None:
-                        on_epoch(row)
-        finally:
-            run.restore_best()
-    history = pd.DataFrame(run.rows).set_index("epoch")
-    return Fit(history, run.best_epoch)
+    optimizer = torch.optim.Adam(parameter_groups(model, weight_decay), lr=lr)
+    return Run(model, optimizer, "loss", patience).until(
+        epochs, steps, checked, seed=seed, device=device, progress=progress,
+        on_epoch=on_epoch,
+    )  # fmt: skip
 
 
 def predict_shadow(

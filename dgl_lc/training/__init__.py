@@ -1,7 +1,8 @@
 """Training on hop features: batches, fitting, predicting, files."""
 
 from .checkpoint import load_model, save_model
-from .fit import Fit, fit
+from .epochs import Fit
+from .fit import fit
 from .loader import HopLoader
 from .predict import predict
 
