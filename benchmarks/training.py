@@ -1,9 +1,10 @@
 """Training: the loader, LC versions beside their originals, accuracy.
 
-    python benchmarks/training.py [--only loader times accuracy]
+    python benchmarks/training.py [--only loader dropout times accuracy]
 
 loader: epochs through HopLoader against batches gathered beforehand, and
-against torch's DataLoader. times: seconds an epoch and until the same
+against torch's DataLoader. dropout: ours on a CPU against torch's, alone and
+in an epoch. times: seconds an epoch and until the same
 validation accuracy, on ogbn-arxiv's graph and on a denser one. accuracy: LC
 versions against their originals on small real graphs, several seeds.
 """
@@ -24,6 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from dgl_lc.data import NodeData, block_model, load, power_law_graph
 from dgl_lc.experiments.run import train_model
 from dgl_lc.nn import LCGCN, LCGPRGNN, SGC
+from dgl_lc.nn.dropout import Dropout
 from dgl_lc.training import HopLoader
 
 PAIRS = [("GCN", "LCGCN"), ("JKNet", "LCJKNet"), ("GPRGNN", "LCGPRGNN")]
@@ -125,6 +127,69 @@ def bench_loader(args):
             f"{alone:.4f} s, DataLoader {other:.3f} s: {other / alone:.0f}x",
             flush=True,
         )
+
+
+# Dropout
+
+
+def bench_dropout(args):
+    rows, columns, classes = 8192, 768, 10
+    print(
+        f"\n## Dropout: {rows:,} rows, {columns} columns, minimum of "
+        f"{args.runs} runs",
+        flush=True,
+    )
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(rows, columns, generator=generator)
+    labels = torch.randint(classes, (rows,), generator=generator)
+    g = power_law_graph(rows, 10 * rows)
+    kinds = {"torch": torch.nn.Dropout(0.5), "dgl-lc": Dropout(0.5)}
+    alone = by_turns(
+        {name: lambda d=kind: d(x) for name, kind in kinds.items()}, args.runs
+    )
+    print_ratio("alone", alone)
+    for model in (
+        LCGCN(columns, 64, classes, dropout=0.5),
+        LCGPRGNN(columns, 64, classes, dropout=0.5),
+    ):
+        loader = HopLoader(
+            model.precompute(g, x), torch.arange(rows), labels, 512
+        )
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
+        ours = model if isinstance(model, LCGCN) else model.mlp
+
+        def epoch(kind, model=model, ours=ours, loader=loader, opt=optimizer):
+            ours.dropout = kind
+            for batch, y in loader:
+                loss = F.cross_entropy(model(None, batch), y)
+                opt.zero_grad(set_to_none=True)
+                loss.backward()
+                opt.step()
+
+        times = by_turns(
+            {n: lambda k=kind, e=epoch: e(k) for n, kind in kinds.items()},
+            args.runs,
+        )
+        print_ratio(f"epoch of {type(model).__name__}", times)
+
+
+def by_turns(calls, runs):
+    """Seconds of each: what disturbs the machine disturbs all of them."""
+    for call in calls.values():
+        call()
+    found = {name: [] for name in calls}
+    for _ in range(runs):
+        for name, call in calls.items():
+            found[name].append(seconds_of(call))
+    return {name: min(times) for name, times in found.items()}
+
+
+def print_ratio(what, times):
+    print(
+        f"{what:18} torch's {times['torch']:.4f} s, ours "
+        f"{times['dgl-lc']:.4f} s: {times['torch'] / times['dgl-lc']:.1f}x",
+        flush=True,
+    )
 
 
 # Times
@@ -313,6 +378,7 @@ def accuracy_of(pair, data, training, args):
 
 SECTIONS = {
     "loader": bench_loader,
+    "dropout": bench_dropout,
     "times": bench_times,
     "accuracy": bench_accuracy,
 }

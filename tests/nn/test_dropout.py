@@ -6,6 +6,7 @@ import torch
 
 from dgl_lc import block_aggregate, lc_transform
 from dgl_lc.experiments import originals
+from dgl_lc.nn import dropout as dropout_file
 from dgl_lc.nn.dropout import Dropout
 
 PS = [1e-4, 0.1, 0.35, 0.5, 0.7, 0.9999]
@@ -30,6 +31,14 @@ def test_drops_as_much_as_it_says_at_each_place(p):
     for place in range(4):
         here = out[place::4]
         assert within(float((here == 0).float().mean()), p, len(here))
+
+
+@pytest.mark.parametrize("p", PS)
+def test_drops_for_as_many_draws_as_it_says(p, monkeypatch):
+    draws = torch.arange(-(2**15), 2**15, dtype=torch.int16)
+    monkeypatch.setattr(dropout_file, "_draw", lambda count: draws)
+    out = Dropout(p)(torch.ones(2**16))
+    assert int((out == 0).sum()) == round(p * 2**16)
 
 
 def test_neighbours_are_dropped_independently():
