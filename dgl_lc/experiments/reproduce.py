@@ -66,10 +66,11 @@ def parameters(
     """The parameters of a model on a data set, and where they are from.
 
     Tuned ones; or the paper's for this data set; or the middle of each list
-    of the search space. What is given replaces them.
+    of numbers in the search space, and the first of names. What is given
+    replaces them.
     """
     space = space_of(name)
-    params = {key: values[len(values) // 2] for key, values in space.items()}
+    params = {key: _usual(values) for key, values in space.items()}
     origin = "untuned"
     theirs = paper_name(data)
     if theirs is not None:
@@ -90,6 +91,10 @@ def parameters(
     if given:
         origin += f", given {', '.join(fixed)}"
     return {**params, **given}, origin
+
+
+def _usual(values: list) -> Any:
+    return values[0 if isinstance(values[0], str) else len(values) // 2]
 
 
 @dataclass(frozen=True)

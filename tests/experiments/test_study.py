@@ -185,6 +185,19 @@ def test_tuned_parameters_are_used(task, tmp_path):
     assert params == {**tuned["params"], "lr": 7}
 
 
+def test_untuned_is_the_middle_of_numbers_and_the_first_of_names(
+    task, tmp_path
+):
+    params, origin = reproduce.parameters(
+        "JKNet", load_task(task), Results(tmp_path), {}
+    )
+    assert origin == "untuned"
+    assert params == {
+        "weight_decay": 1e-6, "lr": 0.005, "dropout": 0.5, "num_layers": 3,
+        "pooling": "concat",
+    }  # fmt: skip
+
+
 def test_blocks_agree_and_are_drawn(task, tmp_path):
     call = ["reproduce", "cpu-vs-blocks", "--data", task, "--nodes", "300",
             "--columns", "9", "--runs", "1",
