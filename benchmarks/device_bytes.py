@@ -12,14 +12,18 @@ import argparse
 
 import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
 
-from dgl_lc.precompute.device_plan import (
+from dgl_lc.precompute.planning.cpu import Work
+from dgl_lc.precompute.planning.device import (
     hop_matrices,
     make_device_plan,
     plan_device,
 )
-from dgl_lc.precompute.devices.no_data import count_bytes
-from dgl_lc.precompute.plan import Work
-from dgl_lc.precompute.published import Coefficients, Volumes, published_plan
+from dgl_lc.precompute.planning.published import (
+    Coefficients,
+    Volumes,
+    published_plan,
+)
+from dgl_lc.testing.no_data_device import count_bytes
 
 NODES, EDGES, LABELLED = 111_059_956, 2 * 1_615_685_872, 1_546_782
 COLUMNS, HOPS = 128, 3

@@ -22,10 +22,10 @@ import numpy as np
 import psutil
 import torch
 
+from dgl_lc._common.bytes import format_bytes
 from dgl_lc.data import DiskData, prepare_ogb, write_papers_like
 from dgl_lc.nn import LCGCN
 from dgl_lc.precompute import block_aggregate, open_store
-from dgl_lc.precompute.memory import format_bytes
 from dgl_lc.training import fit
 
 STAGES = ("write", "prepare", "precompute", "train")

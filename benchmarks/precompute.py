@@ -24,9 +24,9 @@ import peers
 import psutil
 import torch
 
+from dgl_lc._common.bytes import format_bytes
 from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate, plan
-from dgl_lc.precompute.memory import format_bytes
 
 COLUMNS = 128
 SHARE = 0.014  # of the nodes, as many as have labels in ogbn-papers100M

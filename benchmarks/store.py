@@ -16,10 +16,10 @@ import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
 import psutil
 import torch
 
+from dgl_lc._common.bytes import format_bytes, parse_bytes
 from dgl_lc.hops import FilterSpec, HopFeatures
 from dgl_lc.precompute import open_store
-from dgl_lc.precompute.memory import format_bytes, parse_bytes
-from dgl_lc.precompute.store import StoreWriter
+from dgl_lc.storage.hop_store import StoreWriter
 from dgl_lc.training import HopLoader
 
 HOPS, COLUMNS, BATCH = [0, 1, 2, 3], 128, 4096

@@ -9,19 +9,19 @@ import torch
 from dgl import DGLError
 
 from . import __version__
+from ._common.bytes import format_bytes, parse_bytes
+from ._common.threads import num_threads
 from .data import DiskData, NodeData, load
 from .experiments.commands import add_commands
 from .experiments.demo import run_demo
 from .experiments.run import MODELS, train_model
 from .nn.model import HopModel
 from .precompute import block_aggregate, calibrate, open_store
-from .precompute.device_plan import make_device_plan
-from .precompute.inputs import KINDS
-from .precompute.memory import format_bytes, parse_bytes
-from .precompute.plan import Work, beside_published, make_plan
+from .precompute.checks import KINDS
+from .precompute.planning.cpu import Work, beside_published, make_plan
+from .precompute.planning.device import make_device_plan
 from .precompute.selftest import selftest
-from .precompute.store import read_manifest
-from .precompute.threads import num_threads
+from .storage.hop_store import read_manifest
 from .training import save_model
 
 

@@ -157,7 +157,7 @@ def test_selftest_reports_and_says_whether_all_is_right(capsys, monkeypatch):
         assert word in text
     assert "FAILED" not in text
 
-    from dgl_lc.precompute.devices.cpu import CpuDevice
+    from dgl_lc.testing.cpu_device import CpuDevice
 
     def wrong(self, stream, target, source):
         target.copy_(source)

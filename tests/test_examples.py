@@ -15,7 +15,7 @@ import torch
 from dgl_lc import block_aggregate
 from dgl_lc.data import block_model, save_npz
 from dgl_lc.nn.model import HopModel
-from dgl_lc.precompute.reference import dense_filter
+from dgl_lc.testing.reference import dense_filter
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SWAP = EXAMPLES / "swap"

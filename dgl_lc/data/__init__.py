@@ -1,8 +1,8 @@
 """Graphs and tasks to work on: generated, from files, from DGL."""
 
-from ..precompute.disk_features import DiskFeatures
-from .disk_edges import build_disk_graph
-from .disk_features import write_features
+from ..storage.disk_features import DiskFeatures
+from ..storage.sort_edges import build_disk_graph
+from ..storage.write_features import write_features
 from .files import save_npz
 from .node_data import NodeData
 from .ogb_binary import DiskData, prepare_ogb

@@ -10,7 +10,13 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from .arrays import check_range, csr_rows, integers, read_npy, read_npz
+from ..storage.numpy_files import (
+    check_range,
+    csr_rows,
+    integers,
+    read_npy,
+    read_npz,
+)
 from .node_data import SPLITS, NodeData
 from .undirected import both_directions
 

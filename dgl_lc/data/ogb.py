@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from dgl import DGLError
 
-from .arrays import check_range
+from ..storage.numpy_files import check_range
 from .node_data import SPLITS, NodeData
 from .ogb_download import OgbDataset, download
 from .undirected import both_directions

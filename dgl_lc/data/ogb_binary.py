@@ -13,8 +13,10 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..precompute.disk_features import STORED, DiskFeatures
-from ..precompute.disk_folder import (
+from ..storage.disk_features import STORED, DiskFeatures
+from ..storage.disk_graph import DiskGraph
+from ..storage.edge_sources import NpzEdges, file_stamp
+from ..storage.folder import (
     HEADER,
     MANIFEST,
     Build,
@@ -24,13 +26,11 @@ from ..precompute.disk_folder import (
     read_manifest,
     verify_files,
 )
-from ..precompute.disk_graph import DiskGraph
-from .disk_edges import build_disk_graph
-from .disk_features import feature_source, write_features
-from .edge_sources import NpzEdges, file_stamp
-from .free_disk import free_range
+from ..storage.free_disk import free_range
+from ..storage.npz_stream import Member
+from ..storage.sort_edges import build_disk_graph
+from ..storage.write_features import feature_source, write_features
 from .node_data import SPLITS
-from .npz_stream import Member
 from .ogb import read_csv
 from .ogb_download import OgbDataset, download
 

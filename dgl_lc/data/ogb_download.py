@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dgl import DGLError
 
-from ..precompute.memory import format_bytes
+from .._common.bytes import format_bytes
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ import numpy as np
 from dgl import DGLError
 from tqdm.auto import tqdm
 
-from ..precompute.disk_folder import read_json, write_json
-from ..precompute.kernels.jit import jit
-from ..precompute.memory import format_bytes, parse_bytes
-from ..precompute.threads import num_threads, ranges, run_parallel
+from .._common.bytes import format_bytes, parse_bytes
+from .._common.jit import jit
+from .._common.threads import num_threads, ranges, run_parallel
+from ..storage.folder import read_json, write_json
 
 NUM_NODES = 111_059_956
 NUM_EDGES = 1_615_685_872

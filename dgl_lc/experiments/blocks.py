@@ -17,8 +17,12 @@ from dgl import DGLError
 from dgl.ops import copy_u_sum
 
 from ..precompute import block_aggregate
-from ..precompute.disk_folder import write_json
-from ..precompute.published import Coefficients, Volumes, published_blocks
+from ..precompute.planning.published import (
+    Coefficients,
+    Volumes,
+    published_blocks,
+)
+from ..storage.folder import write_json
 from .plots import bars
 from .runs import environment
 from .tables import save_table

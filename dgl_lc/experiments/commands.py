@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from dgl import DGLError
 
+from .._common.bytes import parse_bytes
 from ..data import power_law_graph
-from ..precompute.memory import parse_bytes
 from . import paper
 from .blocks import compare_blocks
 from .papers100m import TABLE_MODELS as PAPERS_MODELS

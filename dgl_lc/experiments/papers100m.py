@@ -9,7 +9,7 @@ import torch
 from dgl import DGLError
 
 from ..data import DiskData, prepare_ogb, write_papers_like
-from ..precompute.disk_folder import read_json, write_json
+from ..storage.folder import read_json, write_json
 from ..training import fit, predict
 from . import paper
 from .configure import configure, make_optimizer

@@ -13,7 +13,7 @@ from dgl import DGLError
 from ..data import NodeData, load
 from ..data.dgl_data import CLASSES
 from ..data.ogb import DATASETS
-from ..precompute.store import fingerprint
+from ..storage.hop_store import fingerprint
 from . import paper
 
 #: How features are prepared, the same for all models of a data set; others

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import init
 
 from ..precompute import block_aggregate
-from ..precompute.two_hop import one_hop_graph, two_hop_graph
+from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
 from .dropout import Dropout
 from .gprgnn import check_propagation
 from .model import (

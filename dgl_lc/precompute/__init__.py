@@ -1,9 +1,9 @@
 """Block-wise precomputation of hop features."""
 
-from .aggregate import block_aggregate, plan
-from .blocks import edge_blocks, normalize
-from .calibrate import calibrate
-from .store import open_store
+from ..storage.hop_store import open_store
+from .api import block_aggregate, plan
+from .graph.edge_blocks import edge_blocks, normalize
+from .planning.calibrate import calibrate
 
 __all__ = [
     "block_aggregate",

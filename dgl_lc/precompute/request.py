@@ -6,17 +6,17 @@ import dgl
 import numpy as np
 import torch
 
+from .._common.rows import copy_rows
+from .._common.threads import num_threads
 from ..hops import FilterSpec
-from . import inputs
-from .csc import InEdges, in_edges
-from .disk_features import DiskFeatures
-from .disk_graph import DiskGraph
-from .frontier import frontier
-from .kernels.gather import accumulator
-from .plan import Work
-from .rows import copy_rows
-from .store import StoreWriter, fingerprint
-from .threads import num_threads
+from ..storage.disk_features import DiskFeatures
+from ..storage.disk_graph import DiskGraph
+from ..storage.hop_store import StoreWriter, fingerprint
+from . import checks as inputs
+from .cpu.gather import accumulator
+from .graph.frontier import frontier
+from .graph.in_edges import InEdges, in_edges
+from .planning.cpu import Work
 
 _ALL_ROWS = np.empty(0, np.int32)
 

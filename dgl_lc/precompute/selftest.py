@@ -13,20 +13,20 @@ import numpy as np
 import psutil
 import torch
 
+from .._common.bytes import format_bytes
+from .._common.threads import num_threads
 from ..hops import HopFeatures
-from .aggregate import block_aggregate
-from .device_plan import make_device_plan
-from .devices.cpu import CpuDevice
-from .devices.cuda import CudaDevice, why_not
-from .devices.protocol import Device
-from .devices.simulated import SimulatedDevice
-from .kernels.product import KERNEL
-from .memory import format_bytes
-from .on_device import run_on_device, survey_for_device
-from .pipeline import sums_in_float32
-from .reference import dense_filter
+from ..testing.cpu_device import CpuDevice
+from ..testing.reference import dense_filter
+from ..testing.simulated_device import SimulatedDevice
+from .api import block_aggregate
+from .device.cuda import CudaDevice, why_not
+from .device.executor import run_on_device, survey_for_device
+from .device.pipeline import sums_in_float32
+from .device.product import KERNEL
+from .device.protocol import Device
+from .planning.device import make_device_plan
 from .request import Request
-from .threads import num_threads
 
 _TOLERANCE = {
     torch.float64: 1e-11,
@@ -98,7 +98,7 @@ def _gpus(index: int | None, say) -> Iterator[tuple[str, Device]]:
     first, other = CudaDevice(index), CudaDevice(index)
     first.fuses, other.fuses = False, True
     yield "cuSPARSE, through torch", first
-    from .kernels.triton_spmm import triton
+    from .device.triton_spmm import triton
 
     if triton is None:
         say("Triton 3 is not installed: its kernel is not tried")

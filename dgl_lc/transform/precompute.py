@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from dgl import DGLError
 
+from .._common.bytes import format_bytes, parse_bytes
 from ..precompute import block_aggregate
-from ..precompute.inputs import check_nodes
-from ..precompute.memory import format_bytes, parse_bytes
+from ..precompute.checks import check_nodes
 from .evaluate import Evaluator
 from .inputs import (
     Filter,

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from ..precompute.memory import format_bytes
+from .._common.bytes import format_bytes
 from .analyse import AFFINE, DROPOUT, LINEAR
 from .inputs import Input, Names
 from .letters import degree

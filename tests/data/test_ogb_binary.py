@@ -11,9 +11,9 @@ import torch
 from dgl import DGLError
 
 from dgl_lc.data import DiskData, ogb_binary, prepare_ogb, write_papers_like
-from dgl_lc.data import disk_features as features
-from dgl_lc.data.free_disk import free_range
 from dgl_lc.data.undirected import both_directions
+from dgl_lc.storage import write_features as features
+from dgl_lc.storage.free_disk import free_range
 
 N = 60
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dgl_lc import block_aggregate, nn
 from dgl_lc.experiments import originals
 from dgl_lc.nn import model as model_file
-from dgl_lc.precompute.reference import dense_filter
+from dgl_lc.testing.reference import dense_filter
 from dgl_lc.training import predict
 
 IN, HID, OUT = 5, 6, 3

@@ -12,7 +12,7 @@ from dgl_lc.data import block_model
 from dgl_lc.experiments.originals import GCN
 from dgl_lc.experiments.run import MODELS, prepare, train_model
 from dgl_lc.nn import FSGNN, LCGPRGNN, SGC
-from dgl_lc.precompute.reference import dense_filter
+from dgl_lc.testing.reference import dense_filter
 from dgl_lc.training import fit, load_model, predict, save_model
 
 DATA = block_model(400, num_feats=16, seed=2)

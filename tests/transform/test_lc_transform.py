@@ -125,7 +125,7 @@ def test_mixhop_is_lcmixhop(graph, feat):
 
 
 def test_h2gcn_is_lch2gcn(graph, feat):
-    from dgl_lc.precompute.two_hop import one_hop_graph, two_hop_graph
+    from dgl_lc.precompute.graph.two_hop import one_hop_graph, two_hop_graph
 
     near = one_hop_graph(graph)
     far = two_hop_graph(near)

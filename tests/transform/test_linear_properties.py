@@ -14,7 +14,7 @@ from torch import nn
 from zoo import HID, IN, OUT, Function, Layers
 
 from dgl_lc import LCError, lc_transform
-from dgl_lc.precompute.reference import dense_filter
+from dgl_lc.testing.reference import dense_filter
 from dgl_lc.transform import inputs as inputs_file
 from dgl_lc.transform import push as push_file
 

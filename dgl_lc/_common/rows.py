@@ -1,0 +1,66 @@
+"""Tensors of rows: allocating, copying, and passing them to kernels."""
+
+import numpy as np
+import torch
+
+from .bytes import CACHE_LINE, empty_rows
+from .pages import PAGE, touch
+from .threads import num_threads, ranges, run_parallel
+
+#: Rows that are copied at a time.
+COPY_ROWS = 4096
+#: Tensors smaller than this stay in the cache for the next hop.
+_STREAM_BYTES = 1 << 25
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+def empty(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor that begins on a cache line, with arbitrary values.
+
+    Large ones are touched at once, by all threads: where memory is short the
+    work ends before it began, and finding pages does not slow down the hops.
+    """
+    size = torch.empty(0, dtype=dtype).element_size()
+    raw = empty_rows(rows, columns * size, np.dtype(np.uint8))
+    if raw.size >= _STREAM_BYTES:
+        data = raw.reshape(-1)
+        parts = ranges(-(-data.size // PAGE), 8 * num_threads())
+        run_parallel(lambda _, part: touch(data, *parts[part]), len(parts))
+    return torch.from_numpy(raw).view(dtype)
+
+
+def bits(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor as the kernels take it: halves as int16."""
+    if tensor.dtype in _HALVES:
+        tensor = tensor.view(torch.int16)
+    return tensor.numpy()
+
+
+def whole_lines(tensor: torch.Tensor, column: int, width: int) -> bool:
+    """Whether a tile's rows are made of whole cache lines."""
+    size = tensor.element_size()
+    lengths = (
+        width * size,
+        tensor.stride(0) * size,
+        tensor.data_ptr() + column * size,
+    )
+    return all(length % CACHE_LINE == 0 for length in lengths)
+
+
+def streams(target: torch.Tensor, column: int, width: int) -> bool:
+    """Whether a tile of the target should be written past the cache.
+
+    It can be if it is made of whole cache lines, and it should be if it is
+    too large to be found there by the next hop.
+    """
+    size = len(target) * target.stride(0) * target.element_size()
+    return size >= _STREAM_BYTES and whole_lines(target, column, width)
+
+
+def copy_rows(
+    source: torch.Tensor, rows: torch.Tensor | None, target: torch.Tensor
+) -> None:
+    """``target = source[rows]``, a few rows at a time; all rows for None."""
+    for first in range(0, len(target), COPY_ROWS):
+        part = slice(first, first + COPY_ROWS)
+        target[part] = source[part] if rows is None else source[rows[part]]

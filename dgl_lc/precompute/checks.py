@@ -1,0 +1,231 @@
+"""Checking what the user gave, before any long work starts."""
+
+import operator
+
+import dgl
+import numpy as np
+import torch
+from dgl import DGLError
+
+from ..hops import FilterSpec, check_ids
+from ..storage.disk_features import DiskFeatures
+from ..storage.disk_graph import DiskGraph
+from ..storage.folder import tensor_of
+
+#: The types in which hop features can be stored.
+KINDS = {
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+}
+_NAMES = ", ".join(str(dtype) for dtype in KINDS)
+
+
+def check_graph(graph: dgl.DGLGraph | DiskGraph, on_disk: bool = False) -> None:
+    """One node type, one edge type, at least one node, on the CPU."""
+    if on_disk and isinstance(graph, DiskGraph):
+        if graph.num_nodes() == 0:
+            raise DGLError("g has no nodes.")
+        return
+    if not isinstance(graph, dgl.DGLGraph):
+        raise DGLError(
+            f"g should be a DGLGraph{' or a DiskGraph' * on_disk}, got "
+            f"{type(graph).__name__}."
+        )
+    if graph.is_block:
+        raise DGLError(
+            "g is a block (message flow graph): hop features are computed on "
+            "the whole graph, give that and the rows you want as nodes=."
+        )
+    if not graph.is_homogeneous:
+        raise DGLError(
+            f"g is a heterograph with node types {graph.ntypes} and edge "
+            f"types {graph.etypes}: take one relation with "
+            f"dgl.edge_type_subgraph, or merge them with dgl.to_homogeneous."
+        )
+    if graph.num_nodes() == 0:
+        raise DGLError("g has no nodes.")
+    if graph.num_nodes() >= 2**31:
+        raise DGLError(
+            f"g has {graph.num_nodes():,} nodes; at most 2**31 - 1 are "
+            f"supported."
+        )
+    if graph.device.type != "cpu":
+        raise DGLError(
+            f"g is on {graph.device}: use g.cpu(). The graph is kept in host "
+            f"memory."
+        )
+
+
+def check_features(
+    graph: dgl.DGLGraph | DiskGraph,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+) -> torch.Tensor | DiskFeatures:
+    """The features as a dense real tensor with a row for each node."""
+    if isinstance(feat, DiskFeatures):
+        _check_num_rows(graph, feat)
+        return feat
+    if isinstance(feat, np.ndarray):
+        feat = _from_numpy(feat)
+    if not isinstance(feat, torch.Tensor):
+        raise DGLError(
+            f"feat should be a tensor or a NumPy array, got "
+            f"{type(feat).__name__}."
+        )
+    if feat.layout != torch.strided:
+        raise DGLError("feat is sparse: use feat.to_dense().")
+    if feat.device.type != "cpu":
+        raise DGLError(
+            f"feat is on {feat.device} and g on the CPU: use feat.cpu()."
+        )
+    if feat.requires_grad:
+        raise DGLError(
+            "feat requires grad, but precomputation is not differentiable: "
+            "give feat.detach() and train what comes after."
+        )
+    if feat.dtype not in KINDS:
+        raise DGLError(f"feat is {feat.dtype}: convert it to one of {_NAMES}.")
+    if feat.dim() != 2:
+        raise DGLError(
+            f"feat should have two dimensions, (nodes, columns), got shape "
+            f"{tuple(feat.shape)}."
+        )
+    _check_num_rows(graph, feat)
+    if feat.shape[1] == 0:
+        raise DGLError("feat has no columns.")
+    return feat
+
+
+def _check_num_rows(graph, feat) -> None:
+    if feat.shape[0] != graph.num_nodes():
+        raise DGLError(
+            f"feat has {feat.shape[0]} rows, but g has {graph.num_nodes()} "
+            f"nodes."
+        )
+
+
+def is_on_disk(feat: torch.Tensor | np.ndarray | DiskFeatures) -> bool:
+    """Whether these are memory-mapped features: read in order, once."""
+    if isinstance(feat, DiskFeatures):
+        return True
+    array: object = feat
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base
+    return False
+
+
+def _from_numpy(array: np.ndarray) -> torch.Tensor:
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise DGLError(
+            f"feat is a NumPy array of {array.dtype}: convert it to float32, "
+            f"float64 or float16."
+        )
+    if not array.dtype.isnative:
+        raise DGLError(
+            f"feat has the foreign byte order {array.dtype.str!r}: use "
+            f"feat.astype({array.dtype.newbyteorder('=').str!r})."
+        )
+    if any(stride < 0 for stride in array.strides):
+        raise DGLError(
+            "feat has a negative stride: use np.ascontiguousarray(feat)."
+        )
+    return tensor_of(array)
+
+
+def check_hops(K: int, hops) -> list[int]:
+    """The hops to keep, ascending."""
+    try:
+        if isinstance(K, bool):
+            raise TypeError
+        K = operator.index(K)
+    except TypeError:
+        raise DGLError(f"K should be an integer, got {K!r}.") from None
+    if K < 0:
+        raise DGLError(f"K should not be negative, got {K}.")
+    if hops is None:
+        return list(range(K + 1))
+    try:
+        kept = sorted({operator.index(hop) for hop in hops})
+    except TypeError:
+        raise DGLError(
+            f"hops should be a list of integers, got {hops!r}."
+        ) from None
+    if not kept or kept[0] < 0 or kept[-1] > K:
+        raise DGLError(
+            f"hops={list(hops)!r} should name at least one hop from 0 to K={K}."
+        )
+    return kept
+
+
+def check_nodes(graph: dgl.DGLGraph, nodes) -> torch.Tensor | None:
+    """The ids asked for; repeated ids are fine."""
+    if nodes is None:
+        return None
+    nodes = check_ids(nodes, "nodes")
+    if nodes.numel() == 0:
+        raise DGLError("nodes is empty: name at least one node, or leave it.")
+    if int(nodes.max()) >= graph.num_nodes():
+        raise DGLError(
+            f"nodes holds {int(nodes.max())}, but g has nodes 0 to "
+            f"{graph.num_nodes() - 1}."
+        )
+    return nodes
+
+
+def check_weight(
+    graph: dgl.DGLGraph | DiskGraph, weight
+) -> torch.Tensor | None:
+    """One real weight for each edge."""
+    if weight is None:
+        return None
+    if isinstance(graph, DiskGraph):
+        raise DGLError(
+            "edge_weight is not supported for a graph on disk, whose edges "
+            "are in another order: leave it out, or use g.to_dgl()."
+        )
+    if not isinstance(weight, torch.Tensor):
+        raise DGLError(
+            f"edge_weight should be a tensor, got {type(weight).__name__}."
+        )
+    if weight.dtype not in KINDS:
+        raise DGLError(
+            f"edge_weight is {weight.dtype}: convert it to one of {_NAMES}."
+        )
+    if weight.requires_grad:
+        raise DGLError(
+            "edge_weight requires grad, but precomputation is not "
+            "differentiable: give edge_weight.detach(). Learned weights "
+            "cannot be precomputed."
+        )
+    if weight.device.type != "cpu":
+        raise DGLError(
+            f"edge_weight is on {weight.device} and g on the CPU: use "
+            f"edge_weight.cpu()."
+        )
+    if weight.dim() == 2 and weight.shape[1] == 1:
+        weight = weight.squeeze(1)
+    if weight.shape != (graph.num_edges(),):
+        raise DGLError(
+            f"edge_weight has shape {tuple(weight.shape)}, but g has "
+            f"{graph.num_edges()} edges: give one number for each."
+        )
+    return weight
+
+
+def check_dtype(dtype: torch.dtype | None, feat: torch.Tensor) -> torch.dtype:
+    """The type in which hop features are stored."""
+    if dtype is None:
+        return feat.dtype
+    if dtype not in KINDS:
+        raise DGLError(f"dtype={dtype!r} is not one of {_NAMES}.")
+    return dtype
+
+
+def check_spec(norm: str, self_loop: bool, weighted: bool) -> FilterSpec:
+    """The filter that was asked for."""
+    if not isinstance(self_loop, (bool, np.bool_)):
+        raise DGLError(f"self_loop should be True or False, got {self_loop}.")
+    return FilterSpec(norm, bool(self_loop), weighted)

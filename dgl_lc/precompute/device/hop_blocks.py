@@ -1,0 +1,67 @@
+"""Kernels that write blocks of a hop's edges, as a device takes them.
+
+An *entry* is an edge, or the one self-loop that the filter gives a row.
+"""
+
+from ..._common.jit import jit
+
+
+@jit
+def count_entries(rows, indptr, loops, self_loop, starts):
+    """Where the entries of each row begin; ``rows`` empty for all rows."""
+    all_rows = len(rows) == 0
+    total = 0
+    starts[0] = 0
+    for position in range(len(starts) - 1):
+        row = position if all_rows else rows[position]
+        count = indptr[row + 1] - indptr[row]
+        if self_loop:
+            # The graph's own self-loops give way to the filter's.
+            count += 1 - loops[row]
+        total += count
+        starts[position + 1] = total
+
+
+@jit
+def fill_block(
+    begin, end, first_row, low, high, starts, rows, indptr, sources, edge_ids,
+    weight, self_loop, drop_loops, place, out_indptr, out_indices, out_values,
+):  # fmt: skip
+    """Write entries ``begin`` to ``end`` that are of positions low to high.
+
+    The outputs are the block's: ``out_indptr`` begins with the position
+    ``first_row``, the others with the entry ``begin``, so that their numbers
+    are small however many edges there are. Empty arrays stand for the
+    trivial case, as in :func:`..cpu.chunks.assemble`; ``out_values`` is empty
+    where the filter has no values.
+    """
+    all_rows = len(rows) == 0
+    # Not of the weights: self-loops have values even without any edge.
+    weighted = len(out_values) > 0
+    for position in range(low, high):
+        row = position if all_rows else rows[position]
+        at = starts[position]
+        stop = min(starts[position + 1], end)
+        out_indptr[position - first_row] = max(at, begin) - begin
+        if self_loop:
+            if begin <= at < end:
+                found = place[row] if len(place) > 0 else row
+                out_indices[at - begin] = found
+                if weighted:
+                    out_values[at - begin] = 1.0
+            at += 1
+        edge = indptr[row]
+        if not drop_loops and at < begin:
+            edge += begin - at
+            at = begin
+        while at < stop:
+            source = sources[edge]
+            if not (drop_loops and source == row):
+                if at >= begin:
+                    found = place[source] if len(place) > 0 else source
+                    out_indices[at - begin] = found
+                    if weighted:
+                        own = edge if len(edge_ids) == 0 else edge_ids[edge]
+                        out_values[at - begin] = weight[own]
+                at += 1
+            edge += 1

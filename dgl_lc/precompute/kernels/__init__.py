@@ -1,1 +1,0 @@
-"""The SpMM kernels, one file a subject."""

@@ -1,0 +1,1 @@
+"""Plans: how the work is cut, and what that costs."""

@@ -1,0 +1,1 @@
+"""Graphs, features and hop features in folders on disk."""

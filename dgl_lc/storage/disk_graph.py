@@ -1,0 +1,131 @@
+"""A graph on disk: its edges sorted by destination, mapped into memory."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import dgl
+import numpy as np
+import torch
+
+from .folder import map_array, read_manifest, verify_files
+
+KIND = "graph"
+ALL = "__ALL__"
+
+
+class DiskGraph:
+    r"""A graph in a folder, opened without reading it.
+
+    The folder holds ``manifest.json`` and four npy files: ``indptr`` (int64,
+    where the edges of each destination begin), ``indices`` (int32, their
+    sources), ``out_edges`` and ``loops`` (int32, edges out of each node, and
+    to itself). :func:`dgl_lc.data.build_disk_graph` writes it.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Attributes
+    ----------
+    indptr, indices, out_edges, loops : array
+        The files, mapped read-only.
+    key : str
+        Stands for the content: equal graphs have equal keys. It is read
+        from the manifest, not computed.
+    manifest : dict
+        What the graph was made from, and how.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dgl_lc.data import build_disk_graph
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/edges.npy", np.array([[0, 1, 2], [1, 2, 2]]))
+    ...     g = build_disk_graph(f"{folder}/edges.npy", 4, f"{folder}/graph")
+    ...     g.num_edges(), g.in_degrees()
+    (3, tensor([0, 1, 2, 0], dtype=torch.int32))
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+        self.manifest: dict[str, Any] = read_manifest(
+            self.path, KIND, "build_disk_graph"
+        )
+        self.indptr = self._map("indptr.npy")
+        self.indices = self._map("indices.npy")
+        self.out_edges = self._map("out_edges.npy")
+        self.loops = self._map("loops.npy")
+
+    def _map(self, name: str) -> np.ndarray:
+        return map_array(self.path, self.manifest, name)
+
+    @property
+    def key(self) -> str:
+        return self.manifest["key"]
+
+    @property
+    def idtype(self) -> torch.dtype:
+        return torch.int32
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def num_nodes(self) -> int:
+        return int(self.manifest["num_nodes"])
+
+    def num_edges(self) -> int:
+        return int(self.manifest["num_edges"])
+
+    number_of_nodes = num_nodes
+    number_of_edges = num_edges
+
+    def in_degrees(self, v: Any = ALL) -> torch.Tensor:
+        """Edges into each node, or into those given."""
+        if isinstance(v, str) and v == ALL:
+            degrees = np.empty(self.num_nodes(), np.int32)
+            np.subtract(
+                self.indptr[1:], self.indptr[:-1], out=degrees, casting="unsafe"
+            )
+            return torch.from_numpy(degrees)
+        ids = self._ids(v)
+        degrees = self.indptr[ids + 1] - self.indptr[ids]
+        return torch.from_numpy(np.asarray(degrees, dtype=np.int32))
+
+    def out_degrees(self, u: Any = ALL) -> torch.Tensor:
+        """Edges out of each node, or out of those given."""
+        if isinstance(u, str) and u == ALL:
+            return torch.from_numpy(np.array(self.out_edges))
+        return torch.from_numpy(np.array(self.out_edges[self._ids(u)]))
+
+    def _ids(self, ids: Any) -> np.ndarray:
+        ids = np.atleast_1d(np.asarray(ids))
+        outside = ids[(ids < 0) | (ids >= self.num_nodes())]
+        if len(outside):
+            raise dgl.DGLError(
+                f"node {outside[0]} is not there: the graph has nodes 0 to "
+                f"{self.num_nodes() - 1}."
+            )
+        return ids.astype(np.int64)
+
+    def verify(self) -> None:
+        """Read all files; an error names one that is not as written."""
+        verify_files(self.path, self.manifest)
+
+    def to_dgl(self) -> dgl.DGLGraph:
+        """As a DGLGraph in memory, its edges in the order by destination."""
+        indptr = torch.from_numpy(np.array(self.indptr))
+        indices = torch.from_numpy(np.array(self.indices, dtype=np.int64))
+        no_ids = torch.empty(0, dtype=torch.int64)
+        return dgl.graph(
+            ("csc", (indptr, indices, no_ids)), num_nodes=self.num_nodes()
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"DiskGraph({str(self.path)!r}, {self.num_nodes():,} nodes, "
+            f"{self.num_edges():,} edges)"
+        )

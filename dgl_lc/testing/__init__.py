@@ -1,0 +1,1 @@
+"""What the tests and ``dgl-lc selftest`` share."""

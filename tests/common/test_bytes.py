@@ -1,0 +1,42 @@
+"""Bytes: reading, printing, allocating."""
+
+import numpy as np
+import pytest
+from dgl import DGLError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dgl_lc._common.bytes import empty_rows, format_bytes, parse_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("24GiB", 24 * 2**30), ("1.5 kb", 1500), ("7", 7), ("2TB", 2 * 10**12),
+     (np.int64(5), 5), ("512MiB", 2**29)],
+)  # fmt: skip
+def test_sizes_are_read(text, size):
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "1.2.3GB", "5 apples", "-1GB"])
+def test_nonsense_is_named(text):
+    with pytest.raises(DGLError, match="host_memory="):
+        parse_bytes(text, "host_memory")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (2**40, "1 TiB"),
+     (1.5 * 2**50, "1.54e+03 TiB")],
+)  # fmt: skip
+def test_sizes_are_printed(size, text):
+    assert format_bytes(size) == text
+
+
+@given(st.integers(1, 100), st.integers(1, 100))
+def test_rows_begin_on_a_cache_line(rows, columns):
+    array = empty_rows(rows, columns, np.float32)
+    assert array.shape == (rows, columns)
+    assert array.ctypes.data % 64 == 0
+    array[:] = 1
+    assert array.sum() == rows * columns

@@ -1,0 +1,127 @@
+"""The plan that moves the fewest bytes, against brute force."""
+
+import dataclasses
+
+import pytest
+from dgl import DGLError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dgl_lc.precompute.planning import cpu as plan_module
+from dgl_lc.precompute.planning.cpu import (
+    Work,
+    beside_published,
+    make_plan,
+    plan_for,
+)
+from dgl_lc.precompute.planning.device import make_device_plan
+
+PAPERS = Work(
+    num_nodes=111_059_956,
+    num_edges=1_615_685_872,
+    num_feats=128,
+    kind="float32",
+    hop_rows=(111_059_956,) * 3,
+    hop_entries=(1_615_685_872,) * 3,
+    kept_rows=1_500_000,
+    kept_hops=(0, 1, 2, 3),
+    all_rows=False,
+)
+
+
+@st.composite
+def works(draw):
+    n = draw(st.integers(1, 10**6))
+    m = draw(st.integers(0, 10**7))
+    K = draw(st.integers(1, 4))
+    all_rows = draw(st.booleans())
+    hops = (*sorted(draw(st.sets(st.integers(0, K - 1)))), K)
+    rows = tuple(n if all_rows else draw(st.integers(1, n)) for _ in range(K))
+    return Work(
+        num_nodes=n,
+        num_edges=m,
+        num_feats=draw(st.integers(1, 300)),
+        kind=draw(st.sampled_from(["float32", "float64", "float16"])),
+        hop_rows=rows,
+        hop_entries=(m,) * K,
+        kept_rows=n if all_rows else draw(st.integers(1, n)),
+        kept_hops=hops,
+        all_rows=all_rows,
+        shares_features=draw(st.booleans()),
+        input_rows=n,
+        weighted=draw(st.booleans()),
+        owned=draw(st.booleans()),
+        threads=draw(st.integers(1, 4)),
+    )
+
+
+@given(works(), st.floats(0.1, 2))
+def test_no_other_cut_that_fits_moves_fewer_bytes(work, share):
+    roomy = make_plan(work, 2**60)
+    budget = int(share * roomy.peak_bytes) + 1
+    most = max(1, work.num_edges // 2**16)
+    others = [
+        plan_for(work, blocks, width, budget)
+        for width in work.widths()
+        for blocks in range(1, most + 1)
+    ]
+    fitting = [p for p in others if p.peak_bytes <= budget]
+    if not fitting:
+        with pytest.raises(DGLError, match="is too small"):
+            make_plan(work, budget)
+        return
+    found = make_plan(work, budget)
+    assert found.peak_bytes <= budget
+    assert found.bytes_moved == min(p.bytes_moved for p in fitting)
+    assert found == make_plan(work, budget)
+
+
+@given(works())
+def test_what_is_said_to_be_enough_is_enough(work):
+    with pytest.raises(DGLError, match="would be enough") as error:
+        make_plan(work, 1)
+    enough = int(str(error.value).split("memory='")[1].split("MiB")[0])
+    assert make_plan(work, enough * 2**20).peak_bytes <= enough * 2**20
+
+
+@given(works())
+def test_column_blocks_cover_every_column_once(work):
+    found = make_plan(work, 2**60)
+    columns = [c for a, b in found.column_blocks() for c in range(a, b)]
+    assert columns == list(range(work.num_feats))
+    assert len(found.column_blocks()) == found.num_column_blocks
+
+
+def test_without_a_budget_work_space_is_half_the_features():
+    n = 10**7
+    work = dataclasses.replace(
+        PAPERS, num_nodes=n, num_edges=16 * n, hop_rows=(n,) * 3
+    )
+    found = make_plan(work)
+    assert found.items["column buffers"] <= n * 128 * 4 // 2 + 128
+    assert make_plan(work, available=found.peak_bytes).column_width == 32
+    with pytest.raises(DGLError, match="is too small"):
+        make_plan(work, available=found.peak_bytes // 4)
+
+
+def test_a_plan_prints_both_objectives():
+    text = str(beside_published(make_device_plan(PAPERS, 32 * 2**30)))
+    words = [
+        "fewest bytes", "fewest blocks", "edge blocks b", "column blocks c",
+        "stays resident", "peak", "bytes moved",
+    ]  # fmt: skip
+    for word in words:
+        assert word in text
+    assert max(map(len, text.splitlines()[1:])) <= 80
+
+
+def test_resident_edges_are_moved_once():
+    roomy = make_device_plan(PAPERS, 80 * 10**9)
+    assert roomy.resident == ("edges", "column block")
+    tight = make_device_plan(PAPERS, 8 * 10**9)
+    assert "of the edges" in tight.resident[0]
+    assert tight.bytes_moved > roomy.bytes_moved
+
+
+def test_the_function_is_public():
+    assert callable(plan_module)

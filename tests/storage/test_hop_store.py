@@ -1,0 +1,382 @@
+"""Hop stores: exactness, interruptions, damage, other keys."""
+
+import errno
+import json
+import multiprocessing
+import os
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from dgl import DGLError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dgl_lc.data import build_disk_graph, write_features
+from dgl_lc.precompute import (
+    block_aggregate,
+    edge_blocks,
+    open_store,
+    store,
+)
+from dgl_lc.precompute.request import Work
+from dgl_lc.storage.row_checksums import add_sums, factors
+from dgl_lc.training import HopLoader
+
+
+def random_graph(n=60, m=300, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    ends = torch.randint(n, (2, m), generator=generator)
+    return dgl.graph((ends[0], ends[1]), num_nodes=n)
+
+
+@pytest.fixture
+def g():
+    return random_graph()
+
+
+@pytest.fixture
+def x():
+    return torch.randn(60, 40, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("dtype", [
+    torch.float32, torch.float64, torch.float16, torch.bfloat16
+])  # fmt: skip
+@pytest.mark.parametrize("nodes", [None, [5, 3, 59, 5]])
+@pytest.mark.parametrize("hops", [None, [2], [0, 3]])
+def test_a_store_is_the_result_in_memory(g, x, tmp_path, dtype, nodes, hops):
+    options = {"nodes": nodes, "hops": hops, "dtype": dtype}
+    expected = block_aggregate(g, x, 3, **options)
+    found = block_aggregate(g, x, 3, out=tmp_path / "s", **options)
+    assert found.hops == expected.hops
+    assert found.filter == expected.filter
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    again = open_store(tmp_path / "s")
+    again.verify()
+    assert torch.equal(again.stack, found.stack)
+
+
+@given(
+    st.integers(1, 30), st.integers(0, 80), st.integers(1, 40),
+    st.integers(0, 3), st.booleans(), st.integers(0, 99),
+)  # fmt: skip
+def test_any_size(tmp_path_factory, n, m, columns, K, some, seed):
+    g = random_graph(n, m, seed)
+    x = torch.randn(n, columns, generator=torch.Generator().manual_seed(seed))
+    nodes = torch.arange(0, n, 2).flip(0) if some else None
+    path = tmp_path_factory.mktemp("any") / "s"
+    expected = block_aggregate(g, x, K, nodes=nodes)
+    found = block_aggregate(g, x, K, nodes=nodes, out=path)
+    torch.testing.assert_close(found.stack, expected.stack)
+
+
+def test_features_on_disk(g, x, tmp_path):
+    np.save(tmp_path / "x.npy", x.numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    expected = block_aggregate(g, x, 2)
+    for nodes in (None, [7, 8]):
+        path = tmp_path / f"s{nodes is None}"
+        found = block_aggregate(g, mapped, 2, nodes=nodes, out=path)
+        rows = expected if nodes is None else expected.rows(nodes)
+        torch.testing.assert_close(found.stack, rows.stack)
+
+
+def test_a_batch_is_that_of_memory(g, x, tmp_path):
+    ids = torch.arange(0, 60, 3)
+    labels = torch.arange(60) % 4
+    kept = block_aggregate(g, x, 2, nodes=ids, out=tmp_path / "s")
+    held = block_aggregate(g, x, 2, nodes=ids)
+    options = {"batch_size": 7, "shuffle": True, "seed": 3}
+    pairs = zip(
+        HopLoader(kept, ids, labels, **options),
+        HopLoader(held, ids, labels, **options),
+        strict=True,
+    )
+    for (one, y), (other, z) in pairs:
+        torch.testing.assert_close(one.stack, other.stack)
+        assert torch.equal(y, z)
+
+
+def test_what_is_there_is_not_computed_again(g, x, tmp_path, monkeypatch):
+    block_aggregate(g, x, 2, out=tmp_path / "s")
+    monkeypatch.setattr("dgl_lc.precompute.api.run_to_disk", lambda *_: 1 / 0)
+    # The same graph with its edges in another order and another format.
+    ends = torch.stack(g.edges())[:, torch.randperm(g.num_edges())]
+    same = dgl.graph((ends[0], ends[1]), num_nodes=60).formats("csc")
+    assert block_aggregate(same, x.clone(), 2, out=tmp_path / "s").K == 2
+
+
+@pytest.mark.parametrize(("change", "name"), [
+    ({"K": 3}, "hops"), ({"nodes": [1, 2]}, "rows"),
+    ({"norm": "right"}, "norm"), ({"self_loop": False}, "self_loop"),
+    ({"dtype": torch.float16}, "dtype"), ({"feat": "other"}, "features"),
+    ({"g": "other"}, "graph"),
+])  # fmt: skip
+def test_a_store_of_something_else_is_an_error(g, x, tmp_path, change, name):
+    block_aggregate(g, x, 2, out=tmp_path / "s")
+    call = {"g": g, "feat": x, "K": 2, **change}
+    if call["g"] == "other":
+        # The same degrees: two edges exchange their ends.
+        u, v = g.edges()
+        v[0], v[1] = v[1].clone(), v[0].clone()
+        call["g"] = dgl.graph((u, v), num_nodes=60)
+    if isinstance(call["feat"], str):
+        call["feat"] = x.clone()
+        call["feat"][17, 3] += 1
+    with pytest.raises(DGLError, match=f"something else: its {name} is"):
+        block_aggregate(**call, out=tmp_path / "s")
+    open_store(tmp_path / "s").verify()
+
+
+def test_an_interrupted_run_goes_on(g, x, tmp_path, monkeypatch):
+    expected = block_aggregate(g, x, 3, nodes=[3, 50], out=tmp_path / "t")
+    done = []
+    keep = store.StoreWriter.keep
+
+    def failing(self, hop, first, values, places):
+        done.append((hop, first))
+        if (hop, first) == (2, 16) and done.count((hop, first)) < 3:
+            raise KeyboardInterrupt
+        keep(self, hop, first, values, places)
+
+    monkeypatch.setattr(store.StoreWriter, "keep", failing)
+    monkeypatch.setattr(Work, "widths", lambda self: [16])
+    call = {"nodes": [3, 50], "out": tmp_path / "s"}
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            block_aggregate(g, x, 3, **call)
+        with pytest.raises(DGLError, match="is not finished"):
+            open_store(tmp_path / "s")
+    with pytest.raises(DGLError, match="unfinished store"):
+        block_aggregate(g, x, 3, resume=False, **call)
+    found = block_aggregate(g, x, 3, **call)
+    found.verify()
+    assert torch.equal(found.stack, expected.stack)
+    # The first block was made once, the second three times.
+    assert done.count((1, 0)) == 1
+    assert done.count((1, 16)) == 3
+
+
+def _aggregate_and_die(path, calls):
+    """Precompute, and be killed at the n-th write."""
+    count = [0]
+    for name in ("_save", "write_json"):
+        original = getattr(store, name)
+
+        def dying(*args, original=original):
+            count[0] += 1
+            if count[0] == calls:
+                os._exit(9)
+            original(*args)
+            count[0] += 1
+            if count[0] == calls:
+                os._exit(9)
+
+        setattr(store, name, dying)
+    x = torch.randn(60, 40, generator=torch.Generator().manual_seed(1))
+    block_aggregate(random_graph(), x, 3, out=path)
+    os._exit(0)
+
+
+def test_killed_at_any_write(g, x, tmp_path, monkeypatch):
+    expected = block_aggregate(g, x, 3, out=tmp_path / "t")
+    monkeypatch.setattr(Work, "widths", lambda self: [16])
+    torch.set_num_threads(1)  # a fork keeps no threads
+    context = multiprocessing.get_context("fork")
+    deaths = 0
+    for calls in range(1, 40):
+        path = tmp_path / f"s{calls}"
+        process = context.Process(target=_aggregate_and_die, args=(path, calls))
+        process.start()
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == 9
+        deaths += 1
+        found = block_aggregate(g, x, 3, out=path)
+        found.verify()
+        assert torch.equal(found.stack, expected.stack)
+    assert 8 < deaths < 39
+
+
+def test_a_flipped_byte_is_found(g, x, tmp_path):
+    hops = block_aggregate(g, x, 2, nodes=[9, 4, 30], out=tmp_path / "s")
+    size = (tmp_path / "s/rows.npy").stat().st_size
+    with open(tmp_path / "s/rows.npy", "r+b") as file:
+        file.seek(size - 1)
+        byte = file.read(1)[0]
+        file.seek(size - 1)
+        file.write(bytes([byte ^ 4]))
+    hops = open_store(tmp_path / "s")
+    hops.rows([9, 4])
+    with pytest.raises(DGLError, match="row of node 30, and 0 others"):
+        hops.rows([4, 30])
+    with pytest.raises(DGLError, match="row of node 30"):
+        hops.verify()
+
+
+def test_two_writers_are_kept_apart(g, x, tmp_path):
+    request = {"rows": 3, "hops": [0], "columns": 4, "kind": "float32"}
+    spec = block_aggregate(g, x, 0).filter
+    one = store.StoreWriter(
+        tmp_path / "s", {}, spec=spec, nodes=None, **request
+    )
+    with one, pytest.raises(DGLError, match="another process"):
+        block_aggregate(g, x, 1, out=tmp_path / "s")
+
+
+def test_a_disk_that_is_too_small(g, x, tmp_path, monkeypatch):
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(DGLError, match="1000 B of disk are free"):
+        block_aggregate(g, x, 2, out=tmp_path / "s")
+
+
+def test_a_disk_that_fills_up(g, x, tmp_path, monkeypatch):
+    save, count = store._save, [0]
+
+    def full(path, array):
+        count[0] += 1
+        if count[0] == 3:
+            raise OSError(28, "No space left on device")
+        save(path, array)
+
+    monkeypatch.setattr(store, "_save", full)
+    monkeypatch.setattr(Work, "widths", lambda self: [16])
+    with pytest.raises(DGLError, match=r"No space left.*is kept"):
+        block_aggregate(g, x, 2, out=tmp_path / "s")
+    found = block_aggregate(g, x, 2, out=tmp_path / "s")
+    found.verify()
+    expected = block_aggregate(g, x, 2).stack
+    torch.testing.assert_close(found.stack, expected)
+
+
+def test_folders_that_are_no_store(g, x, tmp_path):
+    with pytest.raises(DGLError, match="not a hop store"):
+        open_store(tmp_path)
+    (tmp_path / "mine.txt").write_text("")
+    with pytest.raises(DGLError, match="other files in it"):
+        block_aggregate(g, x, 2, out=tmp_path)
+    with pytest.raises(DGLError, match="mine"):
+        block_aggregate(g, x, 2, out=tmp_path / "mine.txt")
+    assert (tmp_path / "mine.txt").exists()
+
+
+@pytest.mark.parametrize("damage", ["rows.npy", "sums.npy", "manifest.json"])
+def test_broken_files(g, x, tmp_path, damage):
+    block_aggregate(g, x, 2, out=tmp_path)
+    (tmp_path / damage).write_bytes(b"\x93NUMPY")
+    with pytest.raises(DGLError, match="cannot be read"):
+        open_store(tmp_path)
+
+
+def test_another_format(g, x, tmp_path):
+    block_aggregate(g, x, 2, out=tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["format"] = 99
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DGLError, match="format 99"):
+        open_store(tmp_path)
+
+
+def test_memory_does_not_hold_the_result(g, x, tmp_path):
+    wide = torch.randn(60, 20_000)
+    with pytest.raises(DGLError, match="memory"):
+        block_aggregate(g, wide, 3, memory="5MiB")
+    block_aggregate(g, wide, 3, memory="5MiB", out=tmp_path)
+
+
+@given(st.integers(0, 15), st.integers(0, 31))
+def test_one_changed_bit_changes_the_sum(place, bit):
+    rows = np.arange(16, dtype=np.uint32).reshape(1, 16)
+    before, after = np.zeros(1, np.uint64), np.zeros(1, np.uint64)
+    add_sums(rows, factors(16), before)
+    rows[0, place] ^= np.uint32(1) << np.uint32(bit)
+    add_sums(rows[:, :7], factors(16)[:7], after)
+    add_sums(rows[:, 7:], factors(16)[7:], after)
+    assert before[0] != after[0]
+
+
+@pytest.fixture
+def on_disk(g, x, tmp_path):
+    """The graph and its features, as folders."""
+    ends = torch.stack(g.edges()).numpy()
+    np.save(tmp_path / "edges.npy", ends)
+    np.save(tmp_path / "x.npy", x.numpy())
+    graph = build_disk_graph(tmp_path / "edges.npy", 60, tmp_path / "graph")
+    feat = write_features(tmp_path / "x.npy", tmp_path / "feat", width=16)
+    return graph, feat
+
+
+@pytest.mark.parametrize("nodes", [None, [5, 3, 59, 5]])
+@pytest.mark.parametrize("hops", [None, [0], [3]])
+@pytest.mark.parametrize("norm", ["both", "left"])
+def test_a_graph_on_disk(g, x, on_disk, tmp_path, nodes, hops, norm):
+    options = {"nodes": nodes, "hops": hops, "norm": norm}
+    expected = block_aggregate(g, x, 3, **options)
+    held = block_aggregate(*on_disk, 3, **options)
+    kept = block_aggregate(*on_disk, 3, out=tmp_path / "s", **options)
+    for found in (held, kept):
+        torch.testing.assert_close(found.stack, expected.stack)
+
+
+def test_features_on_disk_of_another_graph(on_disk):
+    with pytest.raises(DGLError, match="feat has 60 rows, but g has 61"):
+        block_aggregate(random_graph(61), on_disk[1], 2)
+
+
+def test_weights_of_a_graph_on_disk_are_refused(on_disk):
+    weight = torch.ones(on_disk[0].num_edges())
+    with pytest.raises(DGLError, match="edge_weight is not supported"):
+        block_aggregate(*on_disk, 2, edge_weight=weight)
+
+
+def test_edge_blocks_are_of_dgls_graphs(on_disk):
+    with pytest.raises(DGLError, match="g should be a DGLGraph, got DiskGraph"):
+        edge_blocks(on_disk[0], 2)
+
+
+def test_column_blocks_across_files(g, x, on_disk, tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "widths", lambda self: [24])
+    found = block_aggregate(*on_disk, 2, out=tmp_path / "s")
+    torch.testing.assert_close(found.stack, block_aggregate(g, x, 2).stack)
+
+
+def test_rows_are_asked_for_ahead(g, x, tmp_path, monkeypatch):
+    hops = block_aggregate(g, x, 2, out=tmp_path / "s")
+    asked = []
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda _, *about: asked.append(about)
+    )
+    loader = HopLoader(hops, torch.arange(60), batch_size=25, shuffle=True)
+    list(loader)
+    assert not asked  # it fits in memory
+    hops._cold = True
+    expected = [batch.stack.clone() for batch in loader]
+    loader.set_epoch(1)
+    asked.clear()
+    for one, other in zip(loader, expected, strict=True):
+        assert torch.equal(one.stack, other)
+    row, begin = 3 * 40 * 4, hops._array.offset
+    assert sorted(asked) == [
+        (begin + place * row, row, os.POSIX_FADV_WILLNEED)
+        for place in range(60)
+    ]
+
+
+def test_a_store_that_is_larger_than_memory(g, x, tmp_path, monkeypatch):
+    """The system does not promise so much memory for a private mapping."""
+    expected = block_aggregate(g, x, 2, out=tmp_path / "s").stack
+    original = np.lib.format.open_memmap
+
+    def refusing(path, mode):
+        if mode == "c":
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        return original(path, mode=mode)
+
+    monkeypatch.setattr(np.lib.format, "open_memmap", refusing)
+    hops = open_store(tmp_path / "s")
+    assert torch.equal(hops.rows(torch.arange(60)).stack, expected)

@@ -1,0 +1,442 @@
+"""Sorting edges on disk: equal to DGL, in bounded memory, resumable."""
+
+import gzip
+import subprocess
+import sys
+import textwrap
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from conftest import graphs
+from dgl import DGLError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dgl_lc.data import build_disk_graph, disk_edges
+from dgl_lc.data.undirected import both_directions
+from dgl_lc.storage import folder as disk_folder
+from dgl_lc.storage.disk_graph import DiskGraph
+from dgl_lc.storage.edge_sources import CsvEdges, NpzEdges
+
+
+def expected(source, target, n, *, add_reverse=False, drop_loops=False):
+    """Sources of each row: as DGL's, in the order of the file or sorted."""
+    if drop_loops:
+        keep = source != target
+        source, target = source[keep], target[keep]
+    if add_reverse:
+        source, target = both_directions(source, target, n)
+        order = np.lexsort((source, target))
+    else:
+        order = np.argsort(target, kind="stable")
+    return source[order], np.bincount(target, minlength=n), source, target
+
+
+def check(graph, source, target, n, **options):
+    indices, in_edges, source, target = expected(source, target, n, **options)
+    assert graph.num_edges() == len(indices)
+    assert np.array_equal(graph.indices, indices)
+    assert np.array_equal(np.diff(graph.indptr), in_edges)
+    assert graph.indptr[0] == 0
+    assert np.array_equal(graph.out_edges, np.bincount(source, minlength=n))
+    loops = np.bincount(source[source == target], minlength=n)
+    assert np.array_equal(graph.loops, loops)
+
+
+@given(
+    graph=graphs(),
+    add_reverse=st.booleans(),
+    drop_loops=st.booleans(),
+    spare=st.sampled_from([0, 100, 10**6]),
+    kind=st.sampled_from(["npz", "packed", "npy", "columns", "fortran"]),
+)
+def test_it_is_the_graph_that_dgl_makes(
+    tmp_path_factory, graph, add_reverse, drop_loops, spare, kind
+):
+    folder = tmp_path_factory.mktemp("graph")
+    n = graph.num_nodes()
+    graph = graph.long().formats(["coo", "csr", "csc"])
+    edges = torch.stack(graph.edges()).numpy()
+    path = folder / ("edges.npz" if kind in ("npz", "packed") else "edges.npy")
+    if kind == "npz":
+        np.savez(path, edge_index=edges)
+    elif kind == "packed":
+        np.savez_compressed(path, edge_index=edges)
+    elif kind == "npy":
+        np.save(path, edges.astype(np.int32))
+    elif kind == "columns" and edges.shape[1] != 2:
+        np.save(path, np.ascontiguousarray(edges.T))
+    else:
+        np.save(path, np.asfortranarray(edges))
+    options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
+    # Enough for the slices and the longest row, and a little more.
+    memory = max(edges.shape[1], 1) * (64 + 4 * min(torch.get_num_threads(), 8))
+    memory += 16 + 4 * int(np.bincount(edges.ravel(), minlength=n).max())
+    memory += memory // 7 + 8 + spare
+    found = build_disk_graph(
+        path, n, folder / "graph", memory=memory, **options
+    )
+    check(found, *edges, n, **options)
+    found.verify()
+    if add_reverse and not drop_loops:
+        there = dgl.to_bidirected(graph)
+        pairs = zip(*(e.tolist() for e in there.edges()), strict=True)
+        mine = zip(*(e.tolist() for e in found.to_dgl().edges()), strict=True)
+        assert sorted(pairs) == sorted(mine)
+
+
+def random_edges(n, m, seed=0):
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, n, (2, m))
+    edges[1, : m // 4] = rng.integers(0, n // 10 + 1, m // 4)
+    edges[:, -5:] = 3
+    return edges
+
+
+@pytest.fixture
+def _one_thread():
+    """Every thread needs room of its own, and these budgets are tiny."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+@pytest.mark.parametrize("add_reverse", [False, True])
+def test_the_budget_changes_nothing_but_the_passes(
+    tmp_path, monkeypatch, add_reverse
+):
+    edges = random_edges(1000, 20_000)
+    np.savez(tmp_path / "edges.npz", edge_index=edges)
+    passes = []
+    slices = NpzEdges.slices
+
+    def counted(self, size):
+        passes.append(size)
+        return slices(self, size)
+
+    monkeypatch.setattr(NpzEdges, "slices", counted)
+    keys, numbers = set(), []
+    for memory in ("64MiB", "64KiB", "20KiB"):
+        passes.clear()
+        graph = build_disk_graph(
+            tmp_path / "edges.npz", 1000, tmp_path / memory,
+            memory=memory, add_reverse=add_reverse,
+        )  # fmt: skip
+        check(graph, *edges, 1000, add_reverse=add_reverse)
+        keys.add(graph.key)
+        numbers.append(len(passes))
+    assert len(keys) == 1
+    assert numbers[0] == 2
+    assert numbers[2] > numbers[1] > 2
+
+
+def test_threads_change_nothing(tmp_path):
+    edges = random_edges(500, 10_000)
+    np.save(tmp_path / "edges.npy", edges)
+    before = torch.get_num_threads()
+    keys = set()
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            graph = build_disk_graph(
+                tmp_path / "edges.npy", 500, tmp_path / f"{threads}",
+                add_reverse=True,
+            )  # fmt: skip
+            keys.add(graph.key)
+    finally:
+        torch.set_num_threads(before)
+    assert len(keys) == 1
+
+
+def test_pairs_in_columns_and_csv_files(tmp_path):
+    edges = random_edges(50, 400)
+    np.save(tmp_path / "rows.npy", edges)
+    np.save(tmp_path / "columns.npy", np.ascontiguousarray(edges.T))
+    np.savez(tmp_path / "columns.npz", edge_index=edges.T.copy())
+    np.savez_compressed(tmp_path / "fortran.npz", edge_index=edges.T)
+    text = "".join(f"{u},{v}\n" for u, v in edges.T)
+    (tmp_path / "plain.csv").write_text(text)
+    (tmp_path / "packed.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "named.csv").write_text("source,target\n" + text)
+    paths = ["rows.npy", "columns.npy", "columns.npz", "fortran.npz"]
+    paths += ["plain.csv", "packed.csv.gz"]
+    sources = [tmp_path / name for name in paths]
+    sources.append(CsvEdges(tmp_path / "named.csv", header=True))
+    for place, source in enumerate(sources):
+        graph = build_disk_graph(source, 50, tmp_path / f"{place}")
+        check(graph, *edges, 50)
+
+
+def test_a_graph_without_edges(tmp_path):
+    np.save(tmp_path / "edges.npy", np.empty((2, 0), np.int64))
+    (tmp_path / "edges.csv").write_text("")
+    for add_reverse in (False, True):
+        for name in ("edges.npy", "edges.csv"):
+            graph = build_disk_graph(
+                tmp_path / name, 1, tmp_path / f"{name}{add_reverse}",
+                add_reverse=add_reverse,
+            )  # fmt: skip
+            assert graph.num_edges() == 0
+            assert graph.indptr.tolist() == [0, 0]
+            graph.verify()
+
+
+@pytest.mark.usefixtures("_one_thread")
+@pytest.mark.parametrize("add_reverse", [False, True])
+def test_a_killed_run_goes_on(tmp_path, monkeypatch, add_reverse):
+    """Killed at every write and at every commit, one after another."""
+    edges = random_edges(300, 5000)
+    np.savez_compressed(tmp_path / "edges.npz", edge_index=edges)
+
+    def run(folder):
+        return build_disk_graph(
+            tmp_path / "edges.npz", 300, tmp_path / folder,
+            memory="20KiB", add_reverse=add_reverse,
+        )  # fmt: skip
+
+    whole = run("whole")
+    places = {
+        "append": disk_folder.GrowingArray,
+        "commit": disk_folder.Build,
+        "seal": disk_folder.GrowingArray,
+        "finish": disk_folder.Build,
+    }
+    left = 0
+    real = {}
+
+    def dying(name):
+        def call(self, *args, **kwargs):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                if name == "append":
+                    # Half of it is there, and nobody knows.
+                    real[name](self, args[0][: len(args[0]) // 2])
+                raise KeyboardInterrupt
+            return real[name](self, *args, **kwargs)
+
+        return call
+
+    for name, owner in places.items():
+        real[name] = getattr(owner, name)
+        monkeypatch.setattr(owner, name, dying(name))
+    deaths = 0
+    for step in range(3, 1000):
+        left = step
+        try:
+            graph = run("killed")
+            break
+        except KeyboardInterrupt:
+            deaths += 1
+            with pytest.raises(DGLError, match=r"was not finished|has no mani"):
+                DiskGraph(tmp_path / "killed")
+    assert deaths > 5
+    same_files(whole.path, graph.path)
+
+
+def same_files(one, two):
+    names = sorted(file.name for file in one.iterdir())
+    assert names == sorted(file.name for file in two.iterdir())
+    for name in names:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+
+
+KILLED = """
+import os, sys, threading, time
+from dgl_lc.data import build_disk_graph
+print("ready", flush=True)
+threading.Timer(float(sys.argv[3]), lambda: os._exit(9)).start()
+build_disk_graph(sys.argv[1], 20_000, sys.argv[2], memory="150KiB",
+                 add_reverse=True)
+os._exit(0)
+"""
+
+
+def test_killed_by_the_clock(tmp_path):
+    np.savez(tmp_path / "edges.npz", edge_index=random_edges(20_000, 200_000))
+    whole = build_disk_graph(
+        tmp_path / "edges.npz", 20_000, tmp_path / "whole",
+        memory="150KiB", add_reverse=True,
+    )  # fmt: skip
+    codes = []
+    for seconds in ("0.05", "0.15", "60"):
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, str(tmp_path / "edges.npz"),
+             str(tmp_path / "killed"), seconds],
+            check=False,
+        )  # fmt: skip
+        codes.append(done.returncode)
+    assert codes[-1] == 0
+    same_files(whole.path, tmp_path / "killed")
+
+
+def test_a_whole_folder_is_left_alone(tmp_path, monkeypatch):
+    np.save(tmp_path / "edges.npy", random_edges(50, 100))
+    first = build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph")
+    monkeypatch.setattr(disk_edges, "_Sorter", None)
+    again = build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph")
+    assert again.key == first.key
+
+
+def test_another_graph_or_option_is_an_error(tmp_path):
+    edges = random_edges(50, 100)
+    np.savez(tmp_path / "edges.npz", edge_index=edges)
+    path = tmp_path / "graph"
+    first = build_disk_graph(tmp_path / "edges.npz", 50, path)
+    with pytest.raises(DGLError, match="made with add_reverse=False, asked"):
+        build_disk_graph(tmp_path / "edges.npz", 50, path, add_reverse=True)
+    with pytest.raises(DGLError, match="made with num_nodes=50, asked for is"):
+        build_disk_graph(tmp_path / "edges.npz", 51, path)
+    np.savez(tmp_path / "edges.npz", edge_index=edges[::-1])
+    with pytest.raises(DGLError, match="made with crc32="):
+        build_disk_graph(tmp_path / "edges.npz", 50, path)
+    anew = build_disk_graph(tmp_path / "edges.npz", 50, path, resume=False)
+    check(anew, *edges[::-1], 50)
+    assert anew.key != first.key
+
+
+def test_two_writers_do_not_meet(tmp_path):
+    np.save(tmp_path / "edges.npy", random_edges(50, 100))
+    with (
+        disk_folder.locked(tmp_path),
+        pytest.raises(DGLError, match="written by another process"),
+    ):
+        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path)
+
+
+def test_foreign_folders_are_left_alone(tmp_path):
+    np.save(tmp_path / "edges.npy", random_edges(50, 100))
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(DGLError, match=r"other files in it, such as thesis"):
+        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path)
+
+
+def test_ids_out_of_range(tmp_path):
+    for bad in (50, -1, 2**40):
+        edges = random_edges(50, 100)
+        edges[1, 70] = bad
+        np.save(tmp_path / "edges.npy", edges)
+        message = rf"edges\.npy holds {bad}, but there are nodes 0 to 49"
+        with pytest.raises(DGLError, match=message):
+            build_disk_graph(
+                tmp_path / "edges.npy", 50, tmp_path / "graph", resume=False
+            )
+
+
+def test_edges_that_change_between_passes(tmp_path, monkeypatch):
+    edges = random_edges(50, 100)
+    np.save(tmp_path / "edges.npy", edges)
+    fill = disk_edges._Sorter.fill
+
+    def changed(self):
+        np.save(tmp_path / "edges.npy", np.zeros_like(edges))
+        fill(self)
+
+    monkeypatch.setattr(disk_edges._Sorter, "fill", changed)
+    with pytest.raises(DGLError, match="changed while it was read"):
+        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph")
+
+
+def test_too_little_memory_says_what_is_enough(tmp_path):
+    edges = np.zeros((2, 10_000), np.int64)
+    edges[0] = np.arange(10_000)
+    np.save(tmp_path / "edges.npy", edges)
+    with pytest.raises(DGLError, match=r"\((\d+) bytes\)") as caught:
+        build_disk_graph(
+            tmp_path / "edges.npy", 10_000, tmp_path / "graph", memory="20KiB"
+        )
+    text = str(caught.value)
+    enough = int(text[text.rindex("(") + 1 : text.index(" bytes)")])
+    graph = build_disk_graph(
+        tmp_path / "edges.npy", 10_000, tmp_path / "graph", memory=enough
+    )
+    check(graph, *edges, 10_000)
+
+
+def test_wrong_files(tmp_path):
+    path = tmp_path / "graph"
+    np.save(tmp_path / "floats.npy", np.zeros((2, 3)))
+    np.save(tmp_path / "three.npy", np.zeros((3, 4), np.int64))
+    (tmp_path / "three.csv").write_text("1,2,3\n")
+    (tmp_path / "words.csv").write_text("1,two\n")
+    (tmp_path / "edges.txt").write_text("1 2")
+    for name, message in {
+        "floats.npy": "should hold integers",
+        "three.npy": r"shape \(2, m\) or \(m, 2\)",
+        "three.csv": "has 3 columns",
+        "words.csv": r"words\.csv cannot be read",
+        "edges.txt": "by its name",
+        "none.npy": "is not there",
+    }.items():
+        with pytest.raises(DGLError, match=message):
+            build_disk_graph(tmp_path / name, 5, path, resume=False)
+    with pytest.raises(DGLError, match="num_nodes"):
+        build_disk_graph(tmp_path / "three.csv", 2**31, path)
+    with pytest.raises(DGLError, match="edges should be the path"):
+        build_disk_graph(np.zeros((2, 3)), 5, path)
+
+
+def test_a_full_disk_is_named_before_the_work(tmp_path, monkeypatch):
+    np.save(tmp_path / "edges.npy", random_edges(50, 100))
+    usage = type("Usage", (), {"free": 100})
+    monkeypatch.setattr(disk_edges.shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(DGLError, match=r"of disk, free are 100 B"):
+        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph")
+
+
+def test_a_disk_that_fills_up_does_no_harm(tmp_path, monkeypatch):
+    np.save(tmp_path / "edges.npy", random_edges(50, 100))
+    with monkeypatch.context() as patch:
+
+        def full(self):
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(disk_folder.GrowingArray, "sync", full)
+        with pytest.raises(DGLError, match="the disk is full"):
+            build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph")
+    build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph").verify()
+
+
+MEASURED = """
+import sys, threading, time
+from dgl_lc.data import build_disk_graph
+import numpy as np
+def anonymous():
+    for line in open("/proc/self/status"):
+        if line.startswith("RssAnon"):
+            return 1024 * int(line.split()[1])
+folder = sys.argv[1]
+np.save(f"{folder}/small.npy", np.zeros((2, 5), np.int64))
+np.savez(f"{folder}/small.npz", edge_index=np.zeros((2, 5), np.int64))
+for back in (False, True):
+    build_disk_graph(f"{folder}/small.npz", 9, f"{folder}/small{back}",
+                     add_reverse=back)
+before = peak = anonymous()
+def watch():
+    global peak
+    while True:
+        peak = max(peak, anonymous())
+        time.sleep(0.001)
+threading.Thread(target=watch, daemon=True).start()
+build_disk_graph(f"{folder}/edges.npz", 300_000, f"{folder}/graph",
+                 memory="24MiB", add_reverse=True)
+print(peak - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_stays_in_the_budget(tmp_path):
+    # 36 MiB of sorted edges.
+    rng = np.random.default_rng(0)
+    edges = rng.integers(0, 300_000, (2, 4_700_000))
+    np.savez(tmp_path / "edges.npz", edge_index=edges)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(MEASURED), str(tmp_path)],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    # 22 MiB as a rule; the process also keeps some of what it has freed.
+    assert int(done.stdout) < 27 * 2**20
