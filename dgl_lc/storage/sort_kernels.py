@@ -9,7 +9,7 @@ a self-loop goes once.
 import numpy as np
 
 from .._common.jit import jit
-from ..precompute.graph.edge_kernels import _select
+from .._common.select_ids import select_ids
 
 
 @jit
@@ -24,7 +24,7 @@ def bounds(ids):
 @jit
 def count_sources(source, target, low, high, first, drop_loops, out, loops):
     """Count edges by source, and self-loops."""
-    for i in _select(source, low, high):
+    for i in select_ids(source, low, high):
         u = source[i]
         if u == target[i]:
             if drop_loops:
@@ -36,7 +36,7 @@ def count_sources(source, target, low, high, first, drop_loops, out, loops):
 @jit
 def _deal(rows, others, low, high, shift, skip_loops, ends, pairs):
     """Put (row, other) of each edge where its bucket ends so far."""
-    for i in _select(rows, low, high):
+    for i in select_ids(rows, low, high):
         if skip_loops and rows[i] == others[i]:
             continue
         row = rows[i] - low

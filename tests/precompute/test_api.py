@@ -15,7 +15,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from dgl_lc.data import power_law_graph
-from dgl_lc.precompute import block_aggregate, engine, plan
+from dgl_lc.precompute import block_aggregate, plan
+from dgl_lc.precompute.cpu import engine
 from dgl_lc.testing.reference import dense_filter
 
 NORMS = st.sampled_from(["both", "right", "left", "none"])

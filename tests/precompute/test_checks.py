@@ -7,7 +7,8 @@ import torch
 from conftest import make_features
 from dgl import DGLError
 
-from dgl_lc.precompute import block_aggregate, csc, edge_blocks, normalize
+from dgl_lc.precompute import block_aggregate, edge_blocks, normalize
+from dgl_lc.precompute.graph import in_edges as csc
 
 HETERO = dgl.heterograph({
     ("user", "likes", "item"): ([0, 1], [0, 1]),

@@ -18,9 +18,9 @@ from dgl_lc.precompute import (
     block_aggregate,
     edge_blocks,
     open_store,
-    store,
 )
 from dgl_lc.precompute.request import Work
+from dgl_lc.storage import hop_store as store
 from dgl_lc.storage.row_checksums import add_sums, factors
 from dgl_lc.training import HopLoader
 

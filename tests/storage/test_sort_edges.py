@@ -14,9 +14,10 @@ from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc.data import build_disk_graph, disk_edges
+from dgl_lc.data import build_disk_graph
 from dgl_lc.data.undirected import both_directions
 from dgl_lc.storage import folder as disk_folder
+from dgl_lc.storage import sort_edges as disk_edges
 from dgl_lc.storage.disk_graph import DiskGraph
 from dgl_lc.storage.edge_sources import CsvEdges, NpzEdges
 

@@ -10,8 +10,9 @@ from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc.data import DiskFeatures, disk_features, write_features
+from dgl_lc.data import DiskFeatures, write_features
 from dgl_lc.storage import folder as disk_folder
+from dgl_lc.storage import write_features as disk_features
 from dgl_lc.storage.npz_stream import Member
 
 

@@ -9,32 +9,18 @@ row's edges is that of the slices whatever the number of threads.
 import numpy as np
 
 from ..._common.jit import jit
-
-
-@jit
-def _select(ids, low, high):
-    """Places of the ids that are in the range.
-
-    Without a branch: whether an id is in the range is a coin toss, and a
-    wrongly guessed jump costs more than the rest of the work.
-    """
-    places = np.empty(len(ids), np.int32)
-    count = 0
-    for i in range(len(ids)):
-        places[count] = i
-        count += (ids[i] >= low) & (ids[i] < high)
-    return places[:count]
+from ..._common.select_ids import select_ids
 
 
 @jit
 def count_slice(source, target, low, high, in_edges, out_edges, loops):
     """Count edges by target (from index 1 on) and source, and self-loops."""
-    for i in _select(target, low, high):
+    for i in select_ids(target, low, high):
         v = target[i]
         in_edges[v + 1] += 1
         if source[i] == v:
             loops[v] += 1
-    for i in _select(source, low, high):
+    for i in select_ids(source, low, high):
         out_edges[source[i]] += 1
 
 
@@ -50,7 +36,7 @@ def place_slice(
     place of the outputs. Outputs of length 0 are not wanted. ``edge_ids``
     may be empty: the ids then count up from ``first``.
     """
-    for e in _select(target, low, high):
+    for e in select_ids(target, low, high):
         v = target[e]
         place = cursor[v - first_row]
         cursor[v - first_row] = place + 1

@@ -8,9 +8,9 @@ import dgl
 import numpy as np
 import torch
 
-from dgl_lc.precompute import device_plan, pipeline
-from dgl_lc.precompute.device import csr_spmm, hubs
+from dgl_lc.precompute.device import csr_spmm, hubs, pipeline
 from dgl_lc.precompute.device.executor import run_on_device
+from dgl_lc.precompute.planning import device as device_plan
 from dgl_lc.precompute.request import Request
 from dgl_lc.testing import simulated_device as simulated
 from dgl_lc.testing.reference import dense_filter

@@ -8,16 +8,16 @@ from unittest import mock
 import pytest
 import torch
 from conftest import make_features
-from devices.common import (
+from dgl.base import DGLWarning
+
+import dgl_lc
+from device.common import (
     compute,
     expected,
     is_close,
     random_graph,
     small_sizes,
 )
-from dgl.base import DGLWarning
-
-import dgl_lc
 from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.device import cuda
 from dgl_lc.precompute.device.cuda import CudaDevice, why_not

@@ -6,16 +6,17 @@ import weakref
 import pytest
 import torch
 from conftest import make_features
-from devices.common import (
+from dgl import DGLError
+
+from device.common import (
     compute,
     expected,
     is_close,
     random_graph,
     small_sizes,
 )
-from dgl import DGLError
-
-from dgl_lc.precompute import on_device, open_store
+from dgl_lc.precompute import open_store
+from dgl_lc.precompute.device import executor as on_device
 from dgl_lc.precompute.device.executor import run_on_device
 from dgl_lc.precompute.request import Request
 from dgl_lc.testing.simulated_device import SimulatedDevice

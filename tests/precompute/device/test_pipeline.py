@@ -8,18 +8,19 @@ import dgl
 import pytest
 import torch
 from conftest import graphs, make_features
-from devices.common import (
+from dgl import DGLError
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from device.common import (
     compute,
     expected,
     is_close,
     random_graph,
     small_sizes,
 )
-from dgl import DGLError
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-
-from dgl_lc.precompute import block_aggregate, pipeline
+from dgl_lc.precompute import block_aggregate
+from dgl_lc.precompute.device import pipeline
 from dgl_lc.testing.cpu_device import CpuDevice
 from dgl_lc.testing.simulated_device import SimulatedDevice
 

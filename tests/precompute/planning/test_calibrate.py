@@ -4,7 +4,7 @@ import pytest
 import torch
 from dgl import DGLError
 
-from dgl_lc.precompute.planning import calibrate
+from dgl_lc.precompute import calibrate
 from dgl_lc.precompute.planning.calibrate import _aggregation, _peak_bytes
 from dgl_lc.precompute.planning.published import Volumes
 

@@ -1,0 +1,90 @@
+"""The types of numbers that features can have: one table for all uses."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """A type of numbers, as each library names it.
+
+    Attributes
+    ----------
+    name : str
+        Such as "float32": in plans, manifests and on the command line.
+    torch : torch.dtype
+        The type of tensors.
+    stored : numpy.dtype
+        The type in npy files and in kernels' arguments. NumPy has no
+        bfloat16, so its bits are stored.
+    bits : numpy.dtype
+        Unsigned integers of the same size.
+    sums : numpy.dtype
+        The type in which values are added up.
+    """
+
+    name: str
+    torch: torch.dtype
+    stored: np.dtype
+    bits: np.dtype
+    sums: np.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a value."""
+        return self.stored.itemsize
+
+    @property
+    def torch_sums(self) -> torch.dtype:
+        """The type in which torch adds values up."""
+        return torch.float64 if self.sums == np.float64 else torch.float32
+
+
+def _make(name: str, stored: str, bits: str, sums: str) -> ValueType:
+    types = (np.dtype(letters) for letters in (stored, bits, sums))
+    return ValueType(name, getattr(torch, name), *types)
+
+
+VALUE_TYPES: dict[str, ValueType] = {
+    found.name: found
+    for found in (
+        _make("float32", "<f4", "<u4", "<f4"),
+        _make("float64", "<f8", "<u8", "<f8"),
+        _make("float16", "<f2", "<u2", "<f4"),
+        _make("bfloat16", "<i2", "<u2", "<f4"),
+    )
+}
+_BY_TORCH = {found.torch: found for found in VALUE_TYPES.values()}
+
+#: All of them, for messages.
+NAMES = ", ".join(VALUE_TYPES)
+
+
+def find_type(dtype: torch.dtype | str) -> ValueType | None:
+    """The type of this name or torch dtype; None if it is not in the table.
+
+    >>> find_type(torch.bfloat16).stored
+    dtype('int16')
+    >>> find_type("int64") is None
+    True
+    """
+    if isinstance(dtype, str):
+        return VALUE_TYPES.get(dtype)
+    return _BY_TORCH.get(dtype)
+
+
+def type_of(dtype: torch.dtype | str) -> ValueType:
+    """As :func:`find_type`, for a type that was checked before."""
+    found = find_type(dtype)
+    if found is None:
+        raise KeyError(dtype)
+    return found
+
+
+def bits_of(tensor: torch.Tensor) -> np.ndarray:
+    """The bits of a tensor's values as unsigned integers, without a copy."""
+    kind = type_of(tensor.dtype)
+    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.view(integers[kind.itemsize]).numpy().view(kind.bits)
