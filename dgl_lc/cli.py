@@ -21,7 +21,6 @@ from .precompute.checks import KINDS
 from .precompute.planning.cpu import Work, beside_published, make_plan
 from .precompute.planning.device import make_device_plan
 from .precompute.selftest import selftest
-from .storage.hop_store import read_manifest
 from .training import save_model
 
 
@@ -249,7 +248,7 @@ def _precompute(args: argparse.Namespace) -> int:
 
 
 def _store_info(args: argparse.Namespace) -> int:
-    manifest = read_manifest(args.path)
+    manifest = open_store(args.path).head.to_json()
     size = (args.path / "rows.npy").stat().st_size
     filter_ = ", ".join(f"{k}={v}" for k, v in manifest["filter"].items())
     print(

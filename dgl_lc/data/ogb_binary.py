@@ -13,20 +13,22 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..storage.disk_features import STORED, DiskFeatures
+from ..storage.disk_features import DiskFeatures, check_stored
 from ..storage.disk_graph import DiskGraph
-from ..storage.edge_sources import NpzEdges, file_stamp
+from ..storage.edge_sources import NpzEdges
 from ..storage.folder import (
-    HEADER,
     MANIFEST,
     Build,
+    FolderKind,
     build,
-    map_array,
-    read_json,
+    check_output,
+    expect_files,
     read_manifest,
     verify_files,
 )
 from ..storage.free_disk import free_range
+from ..storage.keys import file_stamp
+from ..storage.npy_file import HEADER, map_file
 from ..storage.npz_stream import Member
 from ..storage.sort_edges import build_disk_graph
 from ..storage.write_features import feature_source, write_features
@@ -34,7 +36,8 @@ from .node_data import SPLITS
 from .ogb import read_csv
 from .ogb_download import OgbDataset, download
 
-KIND = "task"
+KIND = FolderKind("task", "prepare_ogb", ("graph", "feat"))
+_FILES = ("labels.npy", "train.npy", "valid.npy", "test.npy")
 #: Those that OGB stores as binary files, with one graph.
 DATASETS = {
     "ogbn-papers100M": OgbDataset("papers100M-bin", "time", 172, 140 * 10**9)
@@ -69,9 +72,7 @@ class DiskData:
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
-        self.manifest: dict[str, Any] = read_manifest(
-            self.path, KIND, "prepare_ogb"
-        )
+        self.manifest = read_manifest(self.path, KIND)
         self.graph = DiskGraph(self.path / "graph")
         self.feat = DiskFeatures(self.path / "feat")
         for part in (self.graph, self.feat):
@@ -80,6 +81,15 @@ class DiskData:
                     f"{part.path} is not the one that {self.path} was made "
                     f"with: remove {self.path} and run prepare_ogb again."
                 )
+        # Labels and ids are small, and nobody looks at them again.
+        verify_files(self.path, self.manifest)
+        n = self.graph.num_nodes()
+        shapes = {
+            name: ("<i8", entry.shape[:1])
+            for name, entry in self.manifest.files.items()
+        }
+        shapes["labels.npy"] = ("<i8", (n,))
+        expect_files(self.path, self.manifest, shapes)
         self.labels = self._tensor("labels.npy")
         # Copied: what indexes should not be a file.
         self.train = self._tensor("train.npy").clone()
@@ -87,15 +97,22 @@ class DiskData:
         self.test = self._tensor("test.npy").clone()
         self.num_classes: int = self.manifest["num_classes"]
         self.name: str = self.manifest["name"]
+        for split in SPLITS:
+            ids = getattr(self, split)
+            if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
+                raise DGLError(
+                    f"{self.path / split}.npy holds ids that are no nodes: "
+                    f"run prepare_ogb again."
+                )
 
     def _tensor(self, name: str) -> torch.Tensor:
         # Not read-only, as torch cannot know that; the file stays as it is.
-        array = map_array(self.path, self.manifest, name, "c")
+        array = map_file(self.path / name, self.manifest.files[name], "c")
         return torch.from_numpy(np.asarray(array))
 
     @property
     def key(self) -> str:
-        return self.manifest["key"]
+        return self.manifest.key
 
     @property
     def num_feats(self) -> int:
@@ -173,18 +190,15 @@ def prepare_ogb(
             f"name={name!r} is not known: choose one of {', '.join(DATASETS)}. "
             f"Smaller ones are read by load_ogb."
         )
+    check_output(Path(out), KIND, _FILES)
     home = _home(name, Path(root), Path(out))
     data = home / "raw" / "data.npz"
     if data.exists():
         # Before the hours that the edges take.
         feature_source(data)
-    if dtype not in STORED:
-        raise DGLError(
-            f"dtype should be one of {', '.join(map(str, STORED))}, got "
-            f"{dtype}."
-        )
+    stored = check_stored(dtype)
     graph_options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
-    feat_options = {"width": width, "dtype": str(dtype).removeprefix("torch.")}
+    feat_options = {"width": width, "dtype": stored.name}
 
     def make_graph() -> DiskGraph:
         return build_disk_graph(
@@ -263,15 +277,16 @@ def _step(
     """Make a part of the task, or open it where the raw file is gone."""
     if raw.exists():
         return make()
-    found = read_json(folder / MANIFEST).get("options", {})
+    opened = kind(folder)
+    found = opened.manifest["options"]
     for name, value in options.items():
         if found.get(name) != value:
             raise DGLError(
                 f"{folder} was made with {name}={found.get(name)!r}, asked "
-                f"for is {value!r}, and {raw} is no longer there to make it "
-                f"anew."
+                f"for is {value!r}, and {raw} no longer exists to make it "
+                f"again."
             )
-    return kind(folder)
+    return opened
 
 
 def _num_nodes(data: Path) -> int:
@@ -329,7 +344,7 @@ def _labels_and_split(
     for stamp in made_from.values():
         stamp.pop("modified", None)
     options = {"name": name, "graph": graph.key, "feat": feat.key}
-    with build(out, KIND, made_from, options) as work:
+    with build(out, KIND, _FILES, made_from, options) as work:
         if work is None:
             return
         labels = _labels(member, work, graph.num_nodes(), dataset.num_classes)

@@ -21,8 +21,8 @@ from tqdm.auto import tqdm
 
 from .._common.bytes import format_bytes, parse_bytes
 from .._common.jit import jit
+from .._common.json_files import read_json, write_json
 from .._common.threads import num_threads, ranges, run_parallel
-from ..storage.folder import read_json, write_json
 
 NUM_NODES = 111_059_956
 NUM_EDGES = 1_615_685_872

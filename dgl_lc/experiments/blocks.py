@@ -16,13 +16,13 @@ import torch
 from dgl import DGLError
 from dgl.ops import copy_u_sum
 
+from .._common.json_files import write_json
 from ..precompute import block_aggregate
 from ..precompute.planning.published import (
     Coefficients,
     Volumes,
     published_blocks,
 )
-from ..storage.folder import write_json
 from .plots import bars
 from .runs import environment
 from .tables import save_table

@@ -8,8 +8,8 @@ import pandas as pd
 import torch
 from dgl import DGLError
 
+from .._common.json_files import read_json, write_json
 from ..data import DiskData, prepare_ogb, write_papers_like
-from ..storage.folder import read_json, write_json
 from ..training import fit, predict
 from . import paper
 from .configure import configure, make_optimizer

@@ -8,7 +8,7 @@ from typing import Any
 
 from dgl import DGLError
 
-from ..storage.folder import read_json, write_json
+from .._common.json_files import read_json, write_json
 from .tasks import slug
 
 #: Of the files; another one is an error.

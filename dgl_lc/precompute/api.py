@@ -1,19 +1,24 @@
 """Block-wise precomputation of hop features: the calls."""
 
 import os
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
 import dgl
 import numpy as np
 import psutil
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 
 from .._common.bytes import format_bytes, parse_bytes
 from ..hops import HopFeatures
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
-from ..storage.hop_store import open_store
+from ..storage.hop_store import StoreHead, find_store, open_store
+from ..storage.keys import is_unread
+from ..storage.write_hops import StoreWriter
 from .cpu.engine import run, run_to_disk
 from .device import find_device
 from .device.executor import device_budget, run_on_device, survey_for_device
@@ -140,7 +145,10 @@ def block_aggregate(
             budget = plan.budget if budget is None else budget
         if out is None:
             return run_on_device(request, gpu, budget, host_budget, progress)
-        with request.store(out, resume) as store:
+        head = request.store_head()
+        if resume and (there := _find_store(Path(out), head)) is not None:
+            return there
+        with StoreWriter(out, head, request.nodes, resume) as store:
             if store.finished:
                 return open_store(out)
             return run_on_device(
@@ -150,12 +158,30 @@ def block_aggregate(
         found = survey(request, budget)
         plan = _choose_plan(plan, found.work, budget)
         return run(request, found, plan, progress)
-    with request.store(out, resume) as store:
+    head = request.store_head()
+    if resume and (there := _find_store(Path(out), head)) is not None:
+        return there
+    StoreWriter.check(out)
+    found = survey(request, budget, stored=True)
+    plan = _choose_plan(plan, found.work, budget)
+    with StoreWriter(out, head, request.nodes, resume) as store:
         if store.finished:
             return open_store(out)
-        found = survey(request, budget, stored=True)
-        plan = _choose_plan(plan, found.work, budget)
         return run_to_disk(request, found, plan, store, progress)
+
+
+def _find_store(out: Path, head: StoreHead) -> HopFeatures | None:
+    """The store of an earlier call for the same, if it was finished."""
+    found = find_store(out, head)
+    if found is not None and is_unread(head.made_from["features"]):
+        warnings.warn(
+            f"{out} is used again: the features are a memory map of a file "
+            f"whose size, time and inode are the same as then. Its content "
+            f"was not compared; resume=False computes the hop features again.",
+            DGLWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def plan(

@@ -10,7 +10,8 @@ from dgl import DGLError
 from ..hops import FilterSpec, check_ids
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
-from ..storage.folder import tensor_of
+from ..storage.keys import memory_map
+from ..storage.npy_file import tensor_of
 
 #: The types in which hop features can be stored.
 KINDS = {
@@ -109,12 +110,7 @@ def is_on_disk(feat: torch.Tensor | np.ndarray | DiskFeatures) -> bool:
     """Whether these are memory-mapped features: read in order, once."""
     if isinstance(feat, DiskFeatures):
         return True
-    array: object = feat
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap):
-            return True
-        array = array.base
-    return False
+    return memory_map(feat) is not None
 
 
 def _from_numpy(array: np.ndarray) -> torch.Tensor:

@@ -11,7 +11,8 @@ from .._common.threads import num_threads
 from ..hops import FilterSpec
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
-from ..storage.hop_store import StoreWriter, fingerprint
+from ..storage.hop_store import StoreHead
+from ..storage.keys import array_key
 from . import checks as inputs
 from .cpu.gather import accumulator
 from .graph.frontier import frontier
@@ -43,12 +44,14 @@ class Request:
     kept: list[int]
     dtype: torch.dtype
     shares_features: bool
+    #: The features as they were given: a memory map is known by its file.
+    source: torch.Tensor | np.ndarray | DiskFeatures
 
     @classmethod
     def of(cls, g, feat, K, norm, self_loop, weight, nodes, hops, dtype):
         """Check everything that can be checked without work."""
         inputs.check_graph(g, on_disk=True)
-        on_disk = inputs.is_on_disk(feat)
+        on_disk, source = inputs.is_on_disk(feat), feat
         feat = inputs.check_features(g, feat)
         kept = inputs.check_hops(K, hops)
         weight = inputs.check_weight(g, weight)
@@ -56,7 +59,7 @@ class Request:
         nodes = inputs.check_nodes(g, nodes)
         dtype = inputs.check_dtype(dtype, feat)
         shares = not on_disk and _has_rows(feat) and feat.dtype == dtype
-        return cls(g, feat, spec, weight, nodes, kept, dtype, shares)
+        return cls(g, feat, spec, weight, nodes, kept, dtype, shares, source)
 
     def columns(self, first: int, last: int) -> torch.Tensor:
         """Some columns of features that the kernels can read."""
@@ -74,8 +77,7 @@ class Request:
         if isinstance(self.feat, torch.Tensor):
             copy_rows(self.feat[:, first:last], rows, target)
             return
-        for begin, end, part in self.feat.parts(first, last):
-            copy_rows(part, rows, target[:, begin - first : end - first])
+        self.feat.copy_columns(first, last, rows, target)
 
     def ask_ahead(self, first: int, last: int) -> None:
         """Have columns on disk read, for later."""
@@ -92,20 +94,19 @@ class Request:
         """The last hop that has to be computed."""
         return self.kept[-1]
 
-    def store(self, path, resume: bool) -> StoreWriter:
-        """Where the hop features go, with a key of what they are made of."""
+    def store_head(self) -> StoreHead:
+        """What a store of the result holds, and keys of what it depends on."""
         nodes = self.nodes
-        key = {
-            "graph": in_edges(self.graph).key,
-            "features": _key_of(self.feat),
-            "weights": None if self.weight is None else _key_of(self.weight),
-            "nodes": None if nodes is None else _key_of(nodes),
+        edges = in_edges(self.graph)
+        made_from = {
+            "graph": edges.key(self.weight),
+            "features": array_key(self.source),
+            "nodes": None if nodes is None else array_key(nodes),
         }
         rows = self.graph.num_nodes() if nodes is None else len(nodes)
-        return StoreWriter(
-            path, key, rows=rows, hops=self.kept,
-            columns=self.feat.shape[1], kind=self.kind, spec=self.spec,
-            nodes=nodes, resume=resume,
+        return StoreHead(
+            rows, self.feat.shape[1], tuple(self.kept), self.kind, self.spec,
+            nodes is not None, made_from,
         )  # fmt: skip
 
     @property
@@ -183,14 +184,6 @@ def survey(
 def _has_rows(feat: torch.Tensor) -> bool:
     """Whether the numbers of a row lie together."""
     return feat.stride(1) == 1 or feat.shape[1] == 1
-
-
-def _key_of(tensor: torch.Tensor | DiskFeatures) -> str:
-    if isinstance(tensor, DiskFeatures):
-        return tensor.key
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.view(torch.int16)
-    return fingerprint(tensor.numpy())
 
 
 def _num_entries(indptr: np.ndarray, rows: np.ndarray) -> int:

@@ -7,10 +7,22 @@ from typing import Any
 import dgl
 import numpy as np
 import torch
+from dgl import DGLError
 
-from .folder import map_array, read_manifest, verify_files
+from .check_graph import check_compressed
+from .folder import (
+    FolderKind,
+    check_unchanged,
+    expect_files,
+    read_manifest,
+    verify_files,
+)
+from .npy_file import check_chunks, map_file
 
-KIND = "graph"
+KIND = FolderKind("graph", "build_disk_graph")
+#: The files of a graph, and what is needed on the way.
+FILES = ("indptr.npy", "indices.npy", "out_edges.npy", "loops.npy")
+COUNTS = "counts.npy"
 ALL = "__ALL__"
 
 
@@ -34,7 +46,7 @@ class DiskGraph:
     key : str
         Stands for the content: equal graphs have equal keys. It is read
         from the manifest, not computed.
-    manifest : dict
+    manifest : Manifest
         What the graph was made from, and how.
 
     Examples
@@ -51,20 +63,57 @@ class DiskGraph:
 
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
-        self.manifest: dict[str, Any] = read_manifest(
-            self.path, KIND, "build_disk_graph"
-        )
+        self.manifest = read_manifest(self.path, KIND)
+        n, m = (self.manifest[name] for name in ("num_nodes", "num_edges"))
+        if not (type(n) is type(m) is int and 1 <= n < 2**31 and m >= 0):
+            raise DGLError(
+                f"{self.path} says that it has {n!r} nodes and {m!r} edges: "
+                f"write it again with build_disk_graph."
+            )
+        shapes = {
+            "indptr.npy": ("<i8", (n + 1,)),
+            "indices.npy": ("<i4", (m,)),
+            "out_edges.npy": ("<i4", (n,)),
+            "loops.npy": ("<i4", (n,)),
+        }
+        expect_files(self.path, self.manifest, shapes)
         self.indptr = self._map("indptr.npy")
         self.indices = self._map("indices.npy")
         self.out_edges = self._map("out_edges.npy")
         self.loops = self._map("loops.npy")
+        self._is_checked = False
 
     def _map(self, name: str) -> np.ndarray:
-        return map_array(self.path, self.manifest, name)
+        return map_file(self.path / name, self.manifest.files[name])
 
     @property
     def key(self) -> str:
-        return self.manifest["key"]
+        return self.manifest.key
+
+    def check_key(self) -> str:
+        """The key, after a look whether the files are still the same.
+
+        Files that were copied or written to since are read whole.
+        """
+        check_unchanged(self.path, self.manifest)
+        return self.key
+
+    def check_edges(self) -> None:
+        """Read all files once, before a kernel does.
+
+        An error if they are not what was written, or nothing that a kernel
+        could read safely. Done once for an open graph.
+        """
+        if self._is_checked:
+            return
+        for name, entry in self.manifest.files.items():
+            chunks = range(len(entry.checksums or ()))
+            check_chunks(self.path / name, entry, chunks)
+        check_compressed(
+            self.indptr, self.indices, self.num_nodes(), str(self.path),
+            self.loops,
+        )  # fmt: skip
+        self._is_checked = True
 
     @property
     def idtype(self) -> torch.dtype:
@@ -105,8 +154,8 @@ class DiskGraph:
         ids = np.atleast_1d(np.asarray(ids))
         outside = ids[(ids < 0) | (ids >= self.num_nodes())]
         if len(outside):
-            raise dgl.DGLError(
-                f"node {outside[0]} is not there: the graph has nodes 0 to "
+            raise DGLError(
+                f"node {outside[0]} does not exist: the graph has nodes 0 to "
                 f"{self.num_nodes() - 1}."
             )
         return ids.astype(np.int64)
@@ -117,6 +166,7 @@ class DiskGraph:
 
     def to_dgl(self) -> dgl.DGLGraph:
         """As a DGLGraph in memory, its edges in the order by destination."""
+        self.check_edges()
         indptr = torch.from_numpy(np.array(self.indptr))
         indices = torch.from_numpy(np.array(self.indices, dtype=np.int64))
         no_ids = torch.empty(0, dtype=torch.int64)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from dgl import DGLError
 
+from .keys import file_stamp
 from .npz_stream import Member
 from .numpy_files import _BROKEN, read_npy
 
@@ -169,13 +170,3 @@ def _layout(
 
 def _int64(ids: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(ids, dtype=np.int64)
-
-
-def file_stamp(path: Path) -> dict[str, Any]:
-    """What stands for a file's content, without reading it."""
-    found = path.stat()
-    return {
-        "file": path.name,
-        "bytes": found.st_size,
-        "modified": found.st_mtime_ns,
-    }

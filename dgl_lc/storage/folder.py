@@ -1,8 +1,13 @@
-"""Folders of npy files that are written part by part, or not at all.
+"""Folders that are written part by part, or not at all.
 
-While a folder is being written, ``state.json`` says how much of each file
-counts; what is behind that is cut off when a killed run is taken up again.
-``manifest.json`` comes last and in one step: a folder that has it is whole.
+A folder belongs to us if it was empty when we began to write it, or if its
+``state.json`` or ``manifest.json`` is ours. Only files that these name are
+ever overwritten or deleted; a folder with anything else in it is refused.
+
+While a folder is being written, ``state.json`` names its files and says how
+much of each one counts; what lies behind that is cut off when a killed run is
+resumed. ``manifest.json`` comes last and in one step: a folder that has it is
+whole. It holds the checksums of all files, and a digest of itself.
 """
 
 import contextlib
@@ -10,15 +15,22 @@ import errno
 import hashlib
 import json
 import os
-import warnings
-import zlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from dgl import DGLError
+
+from .._common.json_files import read_json, write_json
+from .npy_file import (
+    FileEntry,
+    GrowingArray,
+    check_size,
+    is_unchanged,
+    verify_file,
+)
 
 try:
     import fcntl
@@ -27,90 +39,55 @@ except ImportError:  # only on Windows
 
 MANIFEST = "manifest.json"
 STATE = "state.json"
-#: Bytes before the numbers in our npy files, whatever their shape.
-HEADER = 128
-_VERSION = 1
-#: Bytes that are written, or checked, at a time.
-_CHUNK = 1 << 26
+VERSION = 2
+#: Where the two are written first.
+_DRAFTS = (f".{MANIFEST}.part", f".{STATE}.part")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-class GrowingArray:
-    """An npy file that grows by its first axis, with a running CRC-32."""
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder.
 
-    def __init__(
-        self,
-        path: Path,
-        dtype: np.dtype,
-        columns: int | None = None,
-        count: int = 0,
-        crc: int = 0,
-    ):
-        self.path = path
-        self.dtype = np.dtype(dtype)
-        self.columns = columns
-        self.count = count
-        self.crc = crc
-        size = HEADER + count * self._row_bytes
-        if count and (not path.is_file() or path.stat().st_size < size):
-            raise DGLError(
-                f"{path} is shorter than {STATE} beside it says: the folder "
-                f"is damaged. Remove it and begin anew."
-            )
-        self._file = open(path, "r+b" if count else "w+b", buffering=0)  # noqa: SIM115
-        self._file.truncate(size)
-        self._file.seek(size)
+    Attributes
+    ----------
+    name : str
+        Such as "graph".
+    maker : str
+        The function that writes such a folder.
+    subfolders : tuple of str
+        Folders of other kinds that may lie in it.
+    """
+
+    name: str
+    maker: str
+    subfolders: tuple[str, ...] = ()
 
     @property
-    def _row_bytes(self) -> int:
-        columns = 1 if self.columns is None else self.columns
-        return columns * self.dtype.itemsize
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        more = () if self.columns is None else (self.columns,)
-        return (self.count, *more)
-
-    def append(self, array: np.ndarray) -> None:
-        """Write rows behind those that are there."""
-        rows = np.ascontiguousarray(array, dtype=self.dtype)
-        data = rows.reshape(-1).view(np.uint8).data
-        for begin in range(0, len(data), _CHUNK):
-            chunk = data[begin : begin + _CHUNK]
-            self.crc = zlib.crc32(chunk, self.crc)
-            while len(chunk):
-                chunk = chunk[self._file.write(chunk) :]
-        self.count += len(rows)
-
-    def sync(self) -> None:
-        os.fsync(self._file.fileno())
-
-    def seal(self) -> None:
-        """Write the header, now that the shape is known."""
-        self._file.seek(0)
-        self._file.write(npy_header(self.dtype, self.shape))
-        self._file.seek(0, os.SEEK_END)
-        self.sync()
-
-    def close(self) -> None:
-        self._file.close()
+    def format(self) -> str:
+        return f"dgl-lc {self.name}"
 
 
-def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """The header of an npy file, of one length for every shape."""
-    text = repr(
-        {
-            "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
-            "fortran_order": False,
-            "shape": shape,
-        }
-    )
-    room = HEADER - 10
-    return (
-        b"\x93NUMPY\x01\x00"
-        + room.to_bytes(2, "little")
-        + text.encode().ljust(room - 1)
-        + b"\n"
-    )
+@dataclass(frozen=True)
+class Manifest:
+    """What a whole folder says of itself.
+
+    Attributes
+    ----------
+    content : dict
+        The file, as it was read.
+    files : dict
+        The npy files by their names.
+    key : str
+        Stands for the content of the folder: equal content has equal keys.
+    """
+
+    content: dict[str, Any]
+    files: dict[str, FileEntry]
+    key: str
+
+    def __getitem__(self, name: str) -> Any:
+        return self.content[name]
 
 
 class Build:
@@ -119,59 +96,61 @@ class Build:
     Get one from :func:`build`.
     """
 
-    def __init__(self, path: Path, head: dict[str, Any], state: dict[str, Any]):
+    def __init__(
+        self,
+        path: Path,
+        head: dict[str, Any],
+        names: Sequence[str],
+        state: dict[str, Any],
+    ):
         self.path = path
-        self._head = head
+        self._head = head | {"names": list(names)}
         self._arrays: dict[str, GrowingArray] = {}
-        self._counts: dict[str, dict[str, int]] = state.get("files", {})
+        self._counts: dict[str, dict[str, Any]] = state.get("files", {})
         self.notes: dict[str, Any] = state.get("notes", {})
 
     def array(
         self, name: str, dtype: Any, columns: int | None = None
     ) -> GrowingArray:
         """The file of this name, as long as it was at the last commit."""
+        if name not in self._head["names"]:
+            raise KeyError(
+                f"{name} was not announced when the folder was begun"
+            )
         if name not in self._arrays:
+            before = self._counts.get(name, {})
             self._arrays[name] = GrowingArray(
-                self.path / name,
-                np.dtype(dtype),
-                columns,
-                **self._counts.get(name, {}),
+                self.path / name, dtype, columns, **before
             )
         return self._arrays[name]
+
+    def begin(self) -> None:
+        """Claim the folder: from now on the announced files are ours."""
+        self._write_state()
 
     def commit(self, **notes: Any) -> None:
         """Keep what has been written so far, whatever happens later."""
         for name, array in self._arrays.items():
             array.sync()
-            self._counts[name] = {"count": array.count, "crc": array.crc}
-        self.notes |= notes
-        write_json(
-            self.path / STATE,
-            self._head | {"files": self._counts, "notes": self.notes},
-        )
-
-    def finish(self, leave: tuple[str, ...] = (), **facts: Any) -> None:
-        """Make the folder whole. Files to ``leave`` were for the way only."""
-        for name in leave:
-            self._arrays.pop(name).close()
-        for array in self._arrays.values():
-            array.seal()
-        files = {
-            name: {
-                "dtype": np.lib.format.dtype_to_descr(array.dtype),
-                "shape": list(array.shape),
-                "crc32": array.crc,
+            self._counts[name] = {
+                "count": array.count,
+                "checksums": list(array.checksums),
             }
-            for name, array in sorted(self._arrays.items())
-        }
-        content = {"format": self._head["format"], **facts, "files": files}
-        text = json.dumps(content, sort_keys=True)
-        key = hashlib.sha256(text.encode()).hexdigest()
-        write_json(
-            self.path / MANIFEST,
-            self._head | facts | {"files": files, "key": key},
-        )
-        _tidy(self.path, files)
+        self.notes |= notes
+        self._write_state()
+
+    def _write_state(self) -> None:
+        more = {"files": self._counts, "notes": self.notes}
+        write_draft(self.path / STATE, self._head | more)
+
+    def finish(self, drop: Sequence[str] = (), **facts: Any) -> None:
+        """Make the folder whole. Files to ``drop`` were needed on the way."""
+        for name in drop:
+            self._arrays.pop(name).close()
+        files = {name: array.seal() for name, array in self._arrays.items()}
+        head = {k: v for k, v in self._head.items() if k != "names"}
+        write_manifest(self.path, head, facts, files)
+        _remove_leftovers(self.path, self._head["names"], files)
 
     def close(self) -> None:
         for array in self._arrays.values():
@@ -181,256 +160,375 @@ class Build:
 @contextlib.contextmanager
 def build(
     path: Path,
-    kind: str,
+    kind: FolderKind,
+    names: Sequence[str],
     made_from: dict[str, Any],
     options: dict[str, Any],
     *,
     resume: bool = True,
 ) -> Iterator[Build | None]:
-    """Write a folder, or go on where a killed run stopped.
+    """Write a folder, or resume where a killed run stopped.
 
-    None if the folder is whole already, and was made from the same files
-    with the same options; an error if it was made from others. With
-    ``resume=False`` it is begun anew.
+    Gives None if the folder is whole already, and was made from the same
+    files with the same options; raises if it was made from others. With
+    ``resume=False`` what it holds is deleted and written again.
     """
-    head = {
-        "format": f"dgl-lc {kind}",
-        "version": _VERSION,
-        "made_from": made_from,
-        "options": options,
-    }
-    # What json makes of it, to compare it with what is read.
-    head = json.loads(json.dumps(head))
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DGLError(f"{path} cannot be made a folder: {error}.") from None
-    with locked(path):
-        found = _found(path, head["format"])
-        if found is None or not resume:
-            for name in (MANIFEST, STATE):
-                (path / name).unlink(missing_ok=True)
-            found = {}
-        elif different := _differences(found, head):
-            raise DGLError(
-                f"{path} holds something else: {'; '.join(different)}. Choose "
-                f"another folder, or write this one anew with resume=False."
-            )
-        elif (path / MANIFEST).exists():
-            # A run killed between its last two steps leaves something.
-            _tidy(path, found["files"])
+    head = folder_head(kind, made_from=made_from, options=options)
+    if resume and find_whole(path, kind, head) is not None:
+        yield None
+        return
+    with locked(path, create=True):
+        state = claim(path, kind, names, head, resume)
+        if state is None:
             yield None
             return
-        work = Build(path, head, found)
-        try:
-            yield work
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-            raise DGLError(
-                f"{path}: the disk is full. What was finished is kept: make "
-                f"room and run it again."
-            ) from error
-        finally:
-            work.close()
+        work = Build(path, head, names, state)
+        with disk_errors(path):
+            try:
+                work.begin()
+                yield work
+            finally:
+                work.close()
 
 
-def _tidy(path: Path, files: dict[str, Any]) -> None:
-    (path / STATE).unlink(missing_ok=True)
-    for file in path.glob("*.npy"):
-        if file.name not in files:
-            file.unlink()
+def folder_head(kind: FolderKind, **parts: Any) -> dict[str, Any]:
+    """What a state and a manifest begin with, as JSON gives it back."""
+    head = {"format": kind.format, "version": VERSION, **parts}
+    return json.loads(json.dumps(head))
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """The folder for one writer; a killed one leaves no lock behind."""
-    if fcntl is None:
-        yield
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DGLError(
-                f"{path} is being written by another process: wait for it, "
-                f"or choose another folder."
-            ) from None
-        if not os.access(path, os.W_OK):
-            raise DGLError(f"{path} cannot be written to: it is read-only.")
-        yield
-    finally:
-        os.close(folder)
+def find_whole(
+    path: Path, kind: FolderKind, head: dict[str, Any]
+) -> Manifest | None:
+    """The manifest of a folder that is whole and was made alike.
+
+    Nothing is locked or written: a finished folder may lie on a disk that is
+    read-only, and many may read it at once.
+    """
+    if not (path / MANIFEST).is_file():
+        return None
+    found = read_manifest(path, kind)
+    _check_alike(path, found.content, head)
+    return found
 
 
-def _found(path: Path, wanted: str) -> dict[str, Any] | None:
-    """What is in the folder: whole, in part, or nothing."""
+def check_output(path: Path, kind: FolderKind, names: Sequence[str]) -> None:
+    """Refuse a folder that could not be written, before any work."""
+    if path.exists() and not path.is_dir():
+        raise DGLError(f"{path} exists and is not a folder.")
+    if path.is_dir():
+        found = _read_own(path, kind)
+        _refuse_strangers(path, kind, {*names, *_names_in(found)}, found)
+
+
+def claim(
+    path: Path,
+    kind: FolderKind,
+    names: Sequence[str],
+    head: dict[str, Any],
+    resume: bool,
+) -> dict[str, Any] | None:
+    """The state to resume from, {} to begin, None if the folder is whole.
+
+    Called with the folder locked. Whatever is deleted was named by our own
+    state or manifest.
+    """
+    found = _read_own(path, kind)
+    owned = {*names, *_names_in(found)}
+    _refuse_strangers(path, kind, owned, found)
+    if found is None:
+        return {}
+    if not resume or _is_empty(path, found):
+        # New files, never the same ones again: a reader that has mapped the
+        # old ones keeps them.
+        for name in (MANIFEST, STATE, *sorted(_names_in(found))):
+            (path / name).unlink(missing_ok=True)
+        return {}
+    if (path / MANIFEST).is_file():
+        whole = read_manifest(path, kind)
+        _check_alike(path, whole.content, head)
+        # A run that was killed between its last two steps left something.
+        if (path / STATE).is_file():
+            _remove_leftovers(path, names, whole.files)
+        return None
+    check_version(path / STATE, kind, found)
+    _check_alike(path, found, head)
+    _check_state(path, names, found)
+    return found
+
+
+def _is_empty(path: Path, found: dict[str, Any]) -> bool:
+    """Whether a run was begun here and nothing of it was finished."""
+    notes = found.get("notes")
+    done = isinstance(notes, dict) and notes.get("done")
+    return not ((path / MANIFEST).exists() or found.get("files") or done)
+
+
+def _read_own(path: Path, kind: FolderKind) -> dict[str, Any] | None:
+    """Our manifest or state, if the folder has one."""
     for name in (MANIFEST, STATE):
         if (path / name).exists():
             found = read_json(path / name)
-            _check_head(found, path / name, wanted)
+            if found.get("format") not in (kind.format, *_OLD_FORMATS):
+                raise DGLError(
+                    f"{path / name} is that of {found.get('format')!r}, not "
+                    f"of {kind.format!r}: choose another folder."
+                )
             return found
-    strangers = sorted(file.name for file in path.iterdir() if file.is_file())
-    strangers = [name for name in strangers if not name.endswith(".npy")]
-    if strangers:
-        raise DGLError(
-            f"{path} has other files in it, such as {strangers[0]}: choose a "
-            f"new folder."
-        )
     return None
 
 
-def _differences(found: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+#: How version 1 of a hop store named itself.
+_OLD_FORMATS = (1,)
+
+
+def _names_in(found: dict[str, Any] | None) -> set[str]:
+    """The files that our own state or manifest names."""
+    names: set[Any] = set()
+    for part in ("names", "files"):
+        listed = (found or {}).get(part, ())
+        if isinstance(listed, (list, dict)):
+            names |= {name for name in listed if isinstance(name, str)}
+    return {name for name in names if _PLAIN_NAME.fullmatch(name)}
+
+
+def _refuse_strangers(
+    path: Path,
+    kind: FolderKind,
+    owned: set[str],
+    found: dict[str, Any] | None,
+) -> None:
+    known: set[str] = set(kind.subfolders)
+    if found is not None:
+        known |= {MANIFEST, STATE, *_DRAFTS, *owned}
+    for entry in sorted(os.listdir(path)):
+        if entry not in known and not _is_draft(path / entry):
+            raise DGLError(
+                f"{path} holds {entry!r}, which dgl-lc did not write there: "
+                f"choose a folder that is new or empty."
+            )
+
+
+def _is_draft(path: Path) -> bool:
+    """Whether this is the first state of a run that was killed at once."""
+    if path.name not in _DRAFTS or path.is_symlink() or not path.is_file():
+        return False
+    begin = b'{\n "format": "dgl-lc '
+    with open(path, "rb") as file:
+        return begin.startswith(file.read(len(begin)))
+
+
+def _check_alike(
+    path: Path, found: dict[str, Any], head: dict[str, Any]
+) -> None:
     texts = []
-    for part in ("made_from", "options"):
-        old, new = found.get(part, {}), asked[part]
+    for part in head:
+        old, new = found.get(part), head[part]
+        if old == new:
+            continue
+        if not (isinstance(old, dict) and isinstance(new, dict)):
+            old, new = {part: old}, {part: new}
         texts += [
             f"it was made with {name}={old.get(name)!r}, asked for is "
             f"{new.get(name)!r}"
             for name in sorted({*old, *new})
             if old.get(name) != new.get(name)
         ]
-    return texts
+    if texts:
+        raise DGLError(
+            f"{path} holds something else: {'; '.join(texts)}. Choose another "
+            f"folder, or write this one again with resume=False."
+        )
 
 
-def read_manifest(path: Path, kind: str, again: str) -> dict[str, Any]:
-    """The manifest of a whole folder; files of a wrong size are an error.
+def _check_state(
+    path: Path, names: Sequence[str], state: dict[str, Any]
+) -> None:
+    """Whether a state can be resumed from."""
+    files = state.get("files")
+    good = isinstance(files, dict) and isinstance(state.get("notes"), dict)
+    good = good and state.get("names") == list(names)
+    for about in files.values() if good and files else ():
+        good = good and set(about) == {"count", "checksums"}
+        numbers = [about.get("count"), *about.get("checksums", ())]
+        good = good and all(type(n) is int and n >= 0 for n in numbers)
+    if not good:
+        raise DGLError(
+            f"{path / STATE} is damaged: write the folder again with "
+            f"resume=False."
+        )
 
-    ``again`` says what to run where the folder was not finished.
-    """
-    if not path.is_dir():
-        raise DGLError(f"{path} is not there: write it with {again}.")
+
+def check_version(file: Path, kind: FolderKind, found: dict[str, Any]) -> None:
+    """Refuse a folder of another version, and say how to have a new one."""
+    if found.get("format") != kind.format:
+        if found.get("format") not in _OLD_FORMATS:
+            raise DGLError(
+                f"{file} is that of {found.get('format')!r}, not of "
+                f"{kind.format!r}: this is the folder of something else."
+            )
+        version: Any = 1
+    else:
+        version = found.get("version")
+    if version != VERSION:
+        raise DGLError(
+            f"{file} has version {version}, and this dgl-lc reads version "
+            f"{VERSION}: write the folder again with {kind.maker} and "
+            f"resume=False."
+        )
+
+
+def _remove_leftovers(
+    path: Path, names: Sequence[str], files: dict[str, FileEntry]
+) -> None:
+    """Delete what was needed on the way; it does not matter if that fails."""
+    with contextlib.suppress(OSError):
+        for name in names:
+            if name not in files:
+                (path / name).unlink(missing_ok=True)
+        (path / STATE).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path, create: bool = False) -> Iterator[None]:
+    """The folder for one writer; a killed one leaves no lock behind."""
+    try:
+        if create:
+            path.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path, os.O_RDONLY) if fcntl else -1
+    except OSError as error:
+        raise DGLError(
+            f"{path} cannot be made a folder: {error.strerror}."
+        ) from None
+    try:
+        if fcntl is not None:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise DGLError(
+                    f"{path} is being written by another process: wait for "
+                    f"it, or choose another folder."
+                ) from None
+        if not os.access(path, os.W_OK):
+            raise DGLError(f"{path} cannot be written to: it is read-only.")
+        yield
+    finally:
+        if fcntl is not None:
+            os.close(folder)
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Errors of the disk, as ours."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DGLError(
+                f"{path}: the disk is full. What was finished is kept: make "
+                f"room and run it again."
+            ) from error
+        raise DGLError(
+            f"{path} cannot be written: {error}. What was finished is kept."
+        ) from error
+
+
+def write_draft(path: Path, content: dict[str, Any]) -> None:
+    """Replace a state or manifest of a folder that is locked."""
+    write_json(path, content, path.with_name(f".{path.name}.part"))
+
+
+def write_manifest(
+    path: Path,
+    head: dict[str, Any],
+    facts: dict[str, Any],
+    files: dict[str, FileEntry],
+) -> None:
+    """Make a folder whole."""
+    facts = json.loads(json.dumps(facts))
+    contents = {name: files[name].content() for name in sorted(files)}
+    text = {"format": head["format"], **facts, "files": contents}
+    listed = {name: files[name].to_json() for name in sorted(files)}
+    content = head | facts | {"files": listed, "key": _sha256(text)}
+    content["digest"] = _sha256(content)
+    write_draft(path / MANIFEST, content)
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_manifest(path: Path, kind: FolderKind) -> Manifest:
+    """The manifest of a whole folder; files of a wrong size are an error."""
     file = path / MANIFEST
+    if not path.is_dir():
+        raise DGLError(f"{path} does not exist: write it with {kind.maker}.")
     if not file.exists():
         if (path / STATE).exists():
             raise DGLError(
-                f"{path} was not finished: run {again} again, with the same "
-                f"arguments, and it goes on where it stopped."
+                f"{path} was not finished: call {kind.maker} again, with the "
+                f"same arguments, and it resumes where it stopped."
             )
         raise DGLError(
-            f"{path} has no {MANIFEST}: {again} did not finish it, or it is "
-            f"not the folder of a {kind}."
+            f"{path} has no {MANIFEST}: it is not the folder of a "
+            f"{kind.name}, or {kind.maker} did not finish it."
         )
-    manifest = read_json(file)
-    _check_head(manifest, file, f"dgl-lc {kind}")
-    for name, about in manifest["files"].items():
-        size = HEADER + _data_bytes(about)
-        there = (path / name).stat().st_size if (path / name).exists() else 0
-        if there != size:
-            raise DGLError(
-                f"{path / name} has {there} bytes, wanted are {size}: the "
-                f"folder is damaged. Write it anew with {again}."
-            )
-    return manifest
-
-
-def _check_head(found: dict[str, Any], file: Path, wanted: str) -> None:
-    if found.get("format") != wanted:
+    content = read_json(file)
+    check_version(file, kind, content)
+    without = {k: v for k, v in content.items() if k != "digest"}
+    if content.get("digest") != _sha256(without):
         raise DGLError(
-            f"{file} says {found.get('format')!r}, wanted is {wanted!r}: this "
-            f"is the folder of something else."
+            f"{file} is damaged: its digest is not that of its content. Write "
+            f"the folder again with {kind.maker} and resume=False."
         )
-    if found.get("version") != _VERSION:
+    files = {}
+    for name, about in content["files"].items():
+        try:
+            if not _PLAIN_NAME.fullmatch(name):
+                raise ValueError("its name is not that of a file")
+            files[name] = FileEntry.from_json(about)
+        except ValueError as error:
+            raise DGLError(f"{file}: {name!r}: {error}.") from None
+        check_size(path / name, files[name])
+    return Manifest(content, files, str(content.get("key")))
+
+
+def expect_files(
+    path: Path,
+    manifest: Manifest,
+    expected: Mapping[str, tuple[str, tuple[int, ...]]],
+) -> None:
+    """Refuse a manifest whose files are not of these types and shapes."""
+    found = {
+        name: (entry.dtype.str, entry.shape)
+        for name, entry in manifest.files.items()
+    }
+    if found != dict(expected):
+        wrong = sorted(
+            name
+            for name in {*found, *expected}
+            if found.get(name) != expected.get(name)
+        )
         raise DGLError(
-            f"{file} has version {found.get('version')}, this dgl-lc reads "
-            f"version {_VERSION}: write the folder anew, or use the dgl-lc "
-            f"that wrote it."
+            f"{path / MANIFEST} contradicts itself: {wrong[0]} is "
+            f"{found.get(wrong[0])}, and {expected.get(wrong[0])} follows "
+            f"from the rest. Write the folder again."
         )
 
 
-def _data_bytes(about: dict[str, Any]) -> int:
-    size = np.dtype(about["dtype"]).itemsize
-    for length in about["shape"]:
-        size *= length
-    return size
+def check_unchanged(path: Path, manifest: Manifest) -> None:
+    """Whether the files are still what the manifest's key stands for.
 
-
-def map_array(
-    path: Path, manifest: dict[str, Any], name: str, mode: str = "r"
-) -> np.ndarray:
-    """One of a folder's arrays, mapped into memory.
-
-    With mode "c" it may be written to, which stays in memory.
+    Those that nobody has written to since are taken to be. Others, such as
+    copies, are read whole.
     """
-    about = manifest["files"][name]
-    shape = tuple(about["shape"])
-    if 0 in shape:
-        return np.empty(shape, about["dtype"])
-
-    # The header is not looked at: verify does.
-    def mapped(mode: Any) -> np.memmap:
-        return np.memmap(
-            path / name, dtype=about["dtype"], mode=mode, offset=HEADER,
-            shape=shape,
-        )  # fmt: skip
-
-    return map_within_memory(mapped, mode)
+    for name, entry in manifest.files.items():
+        if not is_unchanged(path / name, entry):
+            verify_file(path / name, entry)
 
 
-def map_within_memory(
-    mapped: Callable[[Any], np.memmap], mode: str
-) -> np.memmap:
-    """Map a file; one that is larger than memory only to be read.
-
-    With mode "c" what is written stays in memory, and a system may refuse
-    to promise so much.
-    """
-    try:
-        return mapped(mode)
-    except OSError as error:
-        if mode != "c" or error.errno != errno.ENOMEM:
-            raise
-        return mapped("r")
-
-
-def tensor_of(array: np.ndarray) -> torch.Tensor:
-    """A tensor of an array, which may be read-only."""
-    with warnings.catch_warnings():
-        # It is never written to here.
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.from_numpy(np.asarray(array))
-
-
-def verify_files(path: Path, manifest: dict[str, Any]) -> None:
-    """Read every file and compare its checksum with the manifest's."""
-    for name, about in manifest["files"].items():
-        crc = 0
-        with open(path / name, "rb", buffering=0) as file:
-            wanted = npy_header(np.dtype(about["dtype"]), tuple(about["shape"]))
-            good = file.read(HEADER) == wanted
-            while chunk := file.read(_CHUNK):
-                crc = zlib.crc32(chunk, crc)
-        if not good or crc != about["crc32"]:
-            raise DGLError(
-                f"{path / name} is damaged: its "
-                f"{'checksum' if good else 'header'} is not that of the "
-                f"manifest. Write the folder anew."
-            )
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text())
-        if not isinstance(found, dict):
-            raise ValueError("not an object")
-        return found
-    except (OSError, ValueError) as error:
-        raise DGLError(f"{path} cannot be read: {error}.") from None
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replace a file in one step."""
-    part = path.with_name(f".{path.name}.part")
-    with open(part, "w") as file:
-        json.dump(content, file, indent=1)
-        file.write("\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-    # The new name itself has to reach the disk as well.
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def verify_files(path: Path, manifest: Manifest) -> None:
+    """Read every file; an error names one that is not as it was written."""
+    for name, entry in manifest.files.items():
+        verify_file(path / name, entry)

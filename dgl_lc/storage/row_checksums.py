@@ -1,9 +1,9 @@
-"""Check sums of rows.
+"""Checksums of rows.
 
-The sum of a row is that of its values' bits, each times an odd number of its
-own, modulo 2**64. It can be made from any parts of the row, in any order. A
-change of one value always changes it: an odd factor times a difference of
-fewer than 64 bits is never 0.
+The checksum of a row is the sum of its values' bits, each times an odd number
+of its own, modulo 2**64. It can be made from any parts of the row, in any
+order. A change of one value always changes it: an odd factor times a
+difference of fewer than 64 bits is never 0.
 """
 
 import numpy as np
@@ -22,10 +22,10 @@ def factors(count: int) -> np.ndarray:
 
 
 @jit
-def add_sums(rows, factors, sums):
-    """Add to the sums of rows what these columns of them make."""
+def add_checksums(rows, factors, checksums):
+    """Add what these columns contribute to the checksums of the rows."""
     for i in range(len(rows)):
         total = np.uint64(0)
         for j in range(rows.shape[1]):
             total += np.uint64(rows[i, j]) * factors[j]
-        sums[i] += total
+        checksums[i] += total

@@ -18,9 +18,10 @@ from dgl import DGLError
 from .._common.bytes import format_bytes, parse_bytes
 from .._common.threads import num_threads, ranges, run_parallel
 from . import sort_kernels as kernels
-from .disk_graph import KIND, DiskGraph
+from .disk_graph import COUNTS, FILES, KIND, DiskGraph
 from .edge_sources import EdgeSource, Slice, edge_source
-from .folder import HEADER, Build, GrowingArray, build
+from .folder import Build, build
+from .npy_file import HEADER, GrowingArray
 from .read_ahead import read_ahead
 
 #: Edges read at a time, if memory allows.
@@ -101,20 +102,23 @@ def build_disk_graph(
             f"num_nodes should be from 1 to {2**31 - 1}, got {num_nodes}."
         )
     folder = Path(path)
+    made_from = source.made_from()
     options: dict[str, Any] = {
         "num_nodes": int(num_nodes),
         "add_reverse": bool(add_reverse),
         "drop_loops": bool(drop_loops),
     }
     with build(
-        folder, KIND, source.made_from(), options, resume=resume
-    ) as work:
+        folder, KIND, (*FILES, COUNTS), made_from, options,
+        resume=resume,
+    ) as work:  # fmt: skip
         if work is not None:
             sorter = _Sorter(source, work, budget, progress, **options)
             sorter.count()
             sorter.fill()
+            sorter.check_source(made_from)
             work.finish(
-                leave=("counts.npy",),
+                drop=(COUNTS,),
                 num_nodes=int(num_nodes),
                 num_edges=work.array("indices.npy", np.int32).count,
             )
@@ -162,7 +166,7 @@ class _Sorter:
 
         An undirected graph needs one count, before duplicates are merged.
         """
-        names = ["counts.npy"]
+        names = [COUNTS]
         if not self._back:
             names += ["out_edges.npy", "loops.npy"]
         files = [self._work.array(name, np.int32) for name in names]
@@ -182,7 +186,6 @@ class _Sorter:
         self, low: int, counts: list[np.ndarray], row_bytes: int
     ) -> None:
         rows = len(counts[0])
-        checked = low == 0
         total = 0
         passes = -(-self._n * row_bytes // max(self._room, 1))
         name = "count edges" + (f" ({passes} passes)" if passes > 1 else "")
@@ -193,9 +196,8 @@ class _Sorter:
 
         with closing(self._slices(name)) as slices:
             for source, target in slices:
-                if checked:
-                    self._check_ids(source)
-                    self._check_ids(target)
+                self._check_ids(source)
+                self._check_ids(target)
                 total += len(source)
                 if rough.is_full(len(source)):
                     rough.empty(count)
@@ -210,7 +212,7 @@ class _Sorter:
                     f"{self._source.what}: node {node} has 2**31 edges or "
                     f"more, which is too many."
                 )
-        if checked:
+        if low == 0:
             self._work.notes["num_raw"] = total
 
     def _count_sources(
@@ -239,8 +241,10 @@ class _Sorter:
 
     def fill(self) -> None:
         """Write range after range of destinations."""
+        # From an earlier run perhaps, and the kernels trust them.
+        self._work.array(COUNTS, np.int32).verify()
         counts: np.ndarray = np.memmap(
-            self._work.path / "counts.npy",
+            self._work.path / COUNTS,
             np.int32, "r", HEADER, (self._n,),
         )  # fmt: skip
         indptr = self._work.array("indptr.npy", np.int64)
@@ -305,6 +309,8 @@ class _Sorter:
         name = f"sort edges ({100 * low // self._n} %)"
         with closing(self._slices(name)) as slices:
             for source, target in slices:
+                self._check_ids(source)
+                self._check_ids(target)
                 if rough.is_full(len(source)):
                     rough.empty(place)
                 rough.add(source, target)
@@ -313,10 +319,18 @@ class _Sorter:
     def _check_filled(self, counts: np.ndarray, starts: np.ndarray) -> None:
         for begin, end in _chunks(len(counts), _ROWS):
             if (np.diff(starts[begin : end + 1]) != counts[begin:end]).any():
-                raise DGLError(
-                    f"{self._source.what} changed while it was read: leave it "
-                    f"as it is, and begin anew with resume=False."
-                )
+                raise self._changed()
+
+    def check_source(self, made_from: dict[str, Any]) -> None:
+        """Refuse edges that were written to while they were sorted."""
+        if self._source.made_from() != made_from:
+            raise self._changed()
+
+    def _changed(self) -> DGLError:
+        return DGLError(
+            f"{self._source.what} changed while it was read: keep it as it "
+            f"is, and begin again with resume=False."
+        )
 
     def _merge(
         self,

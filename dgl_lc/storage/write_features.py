@@ -16,18 +16,11 @@ import torch
 from dgl import DGLError
 
 from .._common.bytes import format_bytes, parse_bytes
+from .._common.dtypes import ValueType
 from .._common.threads import num_threads, run_parallel
-from .disk_features import (
-    KIND,
-    STORED,
-    DiskFeatures,
-    file_of,
-)
-from .edge_sources import file_stamp
-from .folder import (
-    Build,
-    build,
-)
+from .disk_features import KIND, DiskFeatures, check_stored, file_of
+from .folder import Build, build
+from .keys import file_stamp
 from .npz_stream import Member
 from .numpy_files import read_npy
 from .read_ahead import read_ahead
@@ -117,22 +110,18 @@ def write_features(
     """
     rows = feature_source(source)
     budget = parse_bytes(memory)
-    if dtype not in STORED:
-        raise DGLError(
-            f"dtype should be one of {', '.join(map(str, STORED))}, got "
-            f"{dtype}."
-        )
+    stored = check_stored(dtype)
     if width < 1:
         raise DGLError(f"width should be at least 1, got {width}.")
-    options: dict[str, Any] = {
-        "width": int(width),
-        "dtype": str(dtype).removeprefix("torch."),
-    }
+    options: dict[str, Any] = {"width": int(width), "dtype": stored.name}
     folder = Path(path)
-    with build(folder, KIND, rows.made_from(), options, resume=resume) as work:
+    names = column_files(rows.shape[1], width)
+    with build(
+        folder, KIND, names, rows.made_from(), options, resume=resume
+    ) as work:
         if work is not None:
             _write(
-                rows, work, width, dtype, budget, check_finite, progress,
+                rows, work, width, stored, budget, check_finite, progress,
                 on_commit,
             )  # fmt: skip
             work.finish(shape=list(rows.shape), **options)
@@ -172,7 +161,7 @@ def _write(
     source: Member | NpyRows,
     work: Build,
     width: int,
-    dtype: torch.dtype,
+    stored: ValueType,
     budget: int,
     check_finite: bool,
     progress: bool | None,
@@ -180,9 +169,9 @@ def _write(
 ) -> None:
     n, d = source.shape
     firsts = range(0, d, width)
-    stored = STORED[dtype]
+    dtype = stored.torch
     files = [
-        work.array(file_of(place), stored, min(width, d - first))
+        work.array(file_of(place), stored.stored, min(width, d - first))
         for place, first in enumerate(firsts)
     ]
     done = files[0].count
@@ -228,6 +217,11 @@ def _write(
                 fresh = 0
                 if on_commit is not None:
                     on_commit(done)
+
+
+def column_files(columns: int, width: int) -> list[str]:
+    """The names of the files of so many columns."""
+    return [file_of(place) for place in range(-(-columns // width))]
 
 
 def _not_finite(

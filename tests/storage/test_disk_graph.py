@@ -38,9 +38,9 @@ def test_it_becomes_a_dgl_graph(graph, small_graph):
 
 
 def test_ids_that_are_not_there(graph):
-    with pytest.raises(DGLError, match="node 4 is not there"):
+    with pytest.raises(DGLError, match="node 4 does not exist"):
         graph.in_degrees([0, 4])
-    with pytest.raises(DGLError, match="node -1 is not there"):
+    with pytest.raises(DGLError, match="node -1 does not exist"):
         graph.out_degrees(-1)
 
 
@@ -76,7 +76,7 @@ def test_a_short_file_is_found_when_opened(graph):
 
 
 def test_what_is_no_graph(tmp_path, graph):
-    with pytest.raises(DGLError, match="is not there"):
+    with pytest.raises(DGLError, match="does not exist"):
         DiskGraph(tmp_path / "nowhere")
     with pytest.raises(DGLError, match=r"has no manifest\.json"):
         DiskGraph(tmp_path)
@@ -95,5 +95,5 @@ def test_what_is_no_graph(tmp_path, graph):
 
 def test_an_unfinished_folder_says_so(graph):
     (graph.path / "manifest.json").rename(graph.path / "state.json")
-    with pytest.raises(DGLError, match="was not finished: run build_disk"):
+    with pytest.raises(DGLError, match="was not finished: call build_disk"):
         DiskGraph(graph.path)

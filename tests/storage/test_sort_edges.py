@@ -20,6 +20,7 @@ from dgl_lc.storage import folder as disk_folder
 from dgl_lc.storage import sort_edges as disk_edges
 from dgl_lc.storage.disk_graph import DiskGraph
 from dgl_lc.storage.edge_sources import CsvEdges, NpzEdges
+from dgl_lc.testing.folders import folder_content
 
 
 def expected(source, target, n, *, add_reverse=False, drop_loops=False):
@@ -236,14 +237,7 @@ def test_a_killed_run_goes_on(tmp_path, monkeypatch, add_reverse):
             with pytest.raises(DGLError, match=r"was not finished|has no mani"):
                 DiskGraph(tmp_path / "killed")
     assert deaths > 5
-    same_files(whole.path, graph.path)
-
-
-def same_files(one, two):
-    names = sorted(file.name for file in one.iterdir())
-    assert names == sorted(file.name for file in two.iterdir())
-    for name in names:
-        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    assert folder_content(whole.path) == folder_content(graph.path)
 
 
 KILLED = """
@@ -272,7 +266,7 @@ def test_killed_by_the_clock(tmp_path):
         )  # fmt: skip
         codes.append(done.returncode)
     assert codes[-1] == 0
-    same_files(whole.path, tmp_path / "killed")
+    assert folder_content(whole.path) == folder_content(tmp_path / "killed")
 
 
 def test_a_whole_folder_is_left_alone(tmp_path, monkeypatch):
@@ -311,9 +305,10 @@ def test_two_writers_do_not_meet(tmp_path):
 
 def test_foreign_folders_are_left_alone(tmp_path):
     np.save(tmp_path / "edges.npy", random_edges(50, 100))
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(DGLError, match=r"other files in it, such as thesis"):
-        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis/thesis.tex").write_text("years of work")
+    with pytest.raises(DGLError, match=r"holds 'thesis.tex', which dgl-lc"):
+        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "thesis")
 
 
 def test_ids_out_of_range(tmp_path):

@@ -10,7 +10,8 @@ from ..._common.bytes import row_stride
 from ..._common.rows import bits, copy_rows, empty, streams, whole_lines
 from ..._common.threads import ranges, run_parallel
 from ...hops import HopFeatures
-from ...storage.hop_store import StoredHops, StoreWriter, open_store
+from ...storage.hop_store import StoredHops, open_store
+from ...storage.write_hops import StoreWriter
 from ..graph.edge_kernels import number_rows
 from ..graph.filters import Filter
 from ..planning.cpu import Plan, Work

@@ -10,7 +10,8 @@ from tqdm.auto import tqdm
 from ..._common.bytes import format_bytes
 from ..._common.rows import copy_rows, empty
 from ...hops import HopFeatures
-from ...storage.hop_store import StoreWriter, open_store
+from ...storage.hop_store import open_store
+from ...storage.write_hops import StoreWriter
 from ..graph.filters import Filter
 from ..planning.cpu import Work, plan_for
 from ..planning.device import (

@@ -96,15 +96,29 @@ def mark_slice(source, target, wanted, marks):
 
 
 @jit
-def hash_edges(source, target):
-    """A sum over edges, of a number that mixes both ends."""
-    total = np.uint64(0)
+def _mix(z):
+    """Mix the bits of a number: every bit depends on every other."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@jit
+def hash_edges(source, target, edge_ids, first, weight, sums):
+    """Add to two sums over edges, of numbers that mix both ends.
+
+    ``weight`` holds the bits of the edges' weights by edge id, which are
+    mixed in too; it is empty for none. ``edge_ids`` is as in
+    :func:`place_slice`.
+    """
     for e in range(len(source)):
         z = (np.uint64(source[e]) << np.uint64(32)) | np.uint64(target[e])
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        total += z ^ (z >> np.uint64(31))
-    return total
+        z = _mix(z + np.uint64(0x9E3779B97F4A7C15))
+        if len(weight) > 0:
+            edge = first + e if len(edge_ids) == 0 else edge_ids[e]
+            z = _mix(z ^ weight[edge])
+        sums[0] += z
+        sums[1] += _mix(z ^ np.uint64(0xD6E8FEB86659FD93))
 
 
 @jit

@@ -22,6 +22,7 @@ from . import edge_kernels as kernels
 SLICE = 1 << 19
 
 _NO_IDS = np.empty(0, np.int64)
+_NO_BITS = np.empty(0, np.uint64)
 _NO_INDICES = np.empty(0, np.int32)
 _NO_WEIGHT = np.empty(0, np.float32)
 
@@ -82,21 +83,35 @@ class InEdges:
             parts = self._row_ranges()
             run_parallel(count, len(parts))
 
-    @property
-    def key(self) -> str:
-        """A name for the graph, whatever the order of its edges."""
-        total = 0
-        for _, _, source, target in self.slices():
-            parts = ranges(len(source), num_threads())
-            sums = [0] * len(parts)
+    def key(self, weight: torch.Tensor | None = None) -> str:
+        """A name for the graph, whatever the order of its edges.
 
-            def add(_, part, source=source, target=target, sums=sums):
-                own = slice(*parts[part])  # noqa: B023
-                sums[part] = int(kernels.hash_edges(source[own], target[own]))
+        With weights, which are in the order of DGL's edge ids, it is one for
+        the edges with their weights.
+        """
+        bits = _NO_BITS
+        if weight is not None:
+            # Of the same value whatever the type: as the engine converts it.
+            bits = weight.double().contiguous().numpy().view(np.uint64)
+        totals = np.zeros(2, np.uint64)
+        for first, ids, source, target in self.slices():
+            parts = ranges(len(source), num_threads())
+            sums = np.zeros((len(parts), 2), np.uint64)
+
+            def add(_, part, at=(first, ids, source, target), sums=sums):
+                first, ids, source, target = at
+                low, high = parts[part]  # noqa: B023
+                own = slice(low, high)
+                kernels.hash_edges(
+                    source[own], target[own], ids[own], first + low, bits,
+                    sums[part],
+                )  # fmt: skip
 
             run_parallel(add, len(parts))
-            total += sum(sums)
-        return f"{self.num_nodes}-{self.num_edges}-{total % 2**64:016x}"
+            totals += sums.sum(axis=0, dtype=np.uint64)
+        text = "-".join(f"{int(total):016x}" for total in totals)
+        kind = "" if weight is None else f"-{weight.dtype}"
+        return f"{self.num_nodes}-{self.num_edges}-{text}{kind}"
 
     @property
     def indices(self) -> np.ndarray | None:
@@ -248,18 +263,18 @@ class DiskInEdges(InEdges):
     """The edges of a graph on disk, which are sorted already."""
 
     def __init__(self, graph: DiskGraph):
+        graph.check_edges()
         self.num_nodes = graph.num_nodes()
         self.num_edges = graph.num_edges()
         self.owned = False
         self.indptr, self._indices = graph.indptr, graph.indices
         self.out_edges, self.loops = graph.out_edges, graph.loops
         self._edge_ids = _NO_IDS
-        self._key = graph.key
+        self._graph = graph
 
-    @property
-    def key(self) -> str:
+    def key(self, weight: torch.Tensor | None = None) -> str:
         """The key that was computed when the graph was written."""
-        return self._key
+        return self._graph.check_key()
 
 
 _cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()

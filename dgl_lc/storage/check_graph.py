@@ -1,0 +1,113 @@
+"""Checking edges before any kernel reads them.
+
+A kernel follows ``indptr`` and ``indices`` without looking: a wrong number
+would have it read or write outside of its arrays. So all of them are looked
+at once, in the order of memory, on all threads.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from dgl import DGLError
+
+from .._common.jit import jit
+from .._common.threads import num_threads, ranges, run_parallel
+
+#: Edges, or rows, that a thread takes at a time.
+_PIECE = 1 << 20
+
+
+@jit
+def _first_fall(indptr, low, high):
+    """The first row from low to high whose edges end before they begin."""
+    for row in range(low, high):
+        if indptr[row + 1] < indptr[row]:
+            return row
+    return -1
+
+
+@jit
+def _first_outside(indices, low, high, num_nodes):
+    """The first edge from low to high whose source is not a node."""
+    for edge in range(low, high):
+        if indices[edge] < 0 or indices[edge] >= num_nodes:
+            return edge
+    return -1
+
+
+@jit
+def _first_wrong_loops(indptr, indices, loops, low, high):
+    """The first row from low to high with other self-loops than it says."""
+    for row in range(low, high):
+        count = 0
+        for edge in range(indptr[row], indptr[row + 1]):
+            count += indices[edge] == row
+        if loops[row] != count:
+            return row
+    return -1
+
+
+def check_compressed(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    num_nodes: int,
+    what: str,
+    loops: np.ndarray | None = None,
+) -> None:
+    """Refuse edges by destination that a kernel could not read safely.
+
+    Parameters
+    ----------
+    indptr, indices : integer arrays
+        Where the edges of each row begin, and their sources.
+    num_nodes : int
+        Ids are from 0 to num_nodes - 1.
+    what : str
+        Names the graph in messages.
+    loops : integer array, optional
+        How many edges each node has to itself, which is compared.
+    """
+    if len(indptr) != num_nodes + 1:
+        raise DGLError(
+            f"{what}: indptr has {len(indptr)} numbers, but {num_nodes + 1} "
+            f"belong to {num_nodes} nodes."
+        )
+    if indptr[0] != 0 or indptr[-1] != len(indices):
+        raise DGLError(
+            f"{what}: indptr goes from {indptr[0]} to {indptr[-1]}, but there "
+            f"are {len(indices)} edges."
+        )
+    row = _first(num_nodes, lambda *part: _first_fall(indptr, *part))
+    if row >= 0:
+        raise DGLError(f"{what}: indptr falls at node {row}.")
+    edge = _first(
+        len(indices), lambda *part: _first_outside(indices, *part, num_nodes)
+    )
+    if edge >= 0:
+        raise DGLError(
+            f"{what}: edge {edge} comes from node {indices[edge]}, but there "
+            f"are nodes 0 to {num_nodes - 1}."
+        )
+    if loops is None:
+        return
+    row = _first(
+        num_nodes,
+        lambda *part: _first_wrong_loops(indptr, indices, loops, *part),
+    )
+    if row >= 0:
+        raise DGLError(
+            f"{what}: node {row} has other self-loops than the {loops[row]} "
+            f"that are stored for it."
+        )
+
+
+def _first(total: int, find: Callable[[int, int], int]) -> int:
+    """The least place that a search over parts of a range finds, or -1."""
+    parts = ranges(total, max(1, -(-total // _PIECE), num_threads()))
+    found = np.full(len(parts), -1, np.int64)
+
+    def search(_: int, part: int) -> None:
+        found[part] = find(*parts[part])
+
+    run_parallel(search, len(parts))
+    return int(next((place for place in found if place >= 0), -1))

@@ -1,0 +1,272 @@
+"""Writing a hop store, column block by column block.
+
+While a store is being made, ``state.json`` says how many columns of it count,
+and which of two files holds the checksums of these; a run that was killed
+resumes after the last whole column block.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from dgl import DGLError
+
+from .._common.bytes import format_bytes
+from .._common.dtypes import VALUE_TYPES, bits_of
+from .._common.files import create_file, write_all
+from .._common.rows import COPY_ROWS
+from .._common.threads import ranges, run_parallel
+from .folder import (
+    STATE,
+    check_output,
+    claim,
+    disk_errors,
+    locked,
+    write_draft,
+    write_manifest,
+)
+from .hop_store import CHECKSUMS, KIND, NODES, ROWS, StoreHead
+from .npy_file import (
+    HEADER,
+    FileEntry,
+    check_chunks,
+    check_size,
+    map_file,
+    npy_header,
+    save_array,
+)
+from .row_checksums import add_checksums, factors
+
+#: The checksums so far: the file that counts, and the one that is written.
+_TURNS = ("checksums-0.npy", "checksums-1.npy")
+_NAMES = (ROWS, CHECKSUMS, NODES, *_TURNS)
+#: Room that is left on a disk.
+_SPARE = 1 << 26
+
+
+def bytes_for(rows: int, width: int, itemsize: int, threads: int) -> int:
+    """Bytes that a writer allocates for column blocks of this width.
+
+    Checksums of all rows before and after a block, and places of the rows;
+    and the pieces that threads pick.
+    """
+    return 32 * rows + threads * COPY_ROWS * width * 2 * itemsize
+
+
+class StoreWriter:
+    """Makes a store. Use it as a context manager.
+
+    Attributes
+    ----------
+    done : int
+        Columns that are finished, from an earlier run.
+    finished : bool
+        Whether nothing is left to do.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+    head : StoreHead
+        What the store is to hold. A store of something else is an error.
+    nodes : Tensor, optional
+        The node of each row.
+    resume : bool
+        Resume an unfinished store of the same; with False any store in the
+        folder is deleted and written again.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        head: StoreHead,
+        nodes: torch.Tensor | None = None,
+        resume: bool = True,
+    ):
+        self.folder = Path(path)
+        self.done = 0
+        self.finished = False
+        self._head, self._nodes, self._resume = head, nodes, resume
+        self._type = VALUE_TYPES[head.kind]
+        self._checksums = np.zeros(0, np.uint64)
+        self._new = self._checksums
+        self._rows: np.ndarray = np.empty((0, 0, 0), self._type.stored)
+        self._turn = 0
+        self._nodes_entry: FileEntry | None = None
+        self._lock = contextlib.ExitStack()
+
+    @staticmethod
+    def check(path: str | os.PathLike) -> None:
+        """Refuse a folder that holds anything but a store of ours."""
+        check_output(Path(path), KIND, _NAMES)
+
+    def __enter__(self) -> "StoreWriter":
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(locked(self.folder, create=True))
+            state = claim(
+                self.folder, KIND, _NAMES, self._head.to_json(), self._resume
+            )
+            if state is None:
+                self.finished = True
+            else:
+                with disk_errors(self.folder):
+                    self._begin(state)
+            self._lock = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._rows = self._rows[:0]
+        self._lock.close()
+
+    def _begin(self, state: dict[str, Any]) -> None:
+        notes = state.get("notes", {})
+        if "done" in notes:
+            self._restore(notes)
+        else:
+            self._create()
+        entry = self._rows_entry()
+        check_size(self.folder / ROWS, entry)
+        self._rows = map_file(self.folder / ROWS, entry, "r+")
+
+    def _restore(self, notes: dict[str, Any]) -> None:
+        try:
+            done, turn = notes["done"], notes["turn"]
+            entry = FileEntry.from_json(notes["checksums"])
+            if self._head.some_nodes:
+                self._nodes_entry = FileEntry.from_json(notes["nodes"])
+            good = (
+                type(done) is int
+                and 0 <= done <= self._head.columns
+                and turn in (0, 1)
+                and (entry.dtype, entry.shape) == (np.uint64, self._shape[:1])
+            )
+            if not good:
+                raise ValueError("it contradicts itself")
+        except (KeyError, ValueError) as error:
+            raise DGLError(
+                f"{self.folder / STATE} is damaged ({error}): write the store "
+                f"again with resume=False."
+            ) from None
+        path = self.folder / _TURNS[turn]
+        mapped = map_file(path, entry)
+        check_chunks(path, entry, range(len(entry.checksums or ())))
+        self.done, self._turn = done, turn
+        self._checksums = np.array(mapped)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self._head.shape
+
+    def _rows_entry(self) -> FileEntry:
+        stored = self._type.stored
+        return FileEntry.of(self.folder / ROWS, stored, self._shape, None)
+
+    def _create(self) -> None:
+        rows = self._head.rows
+        dtype = self._type.stored
+        size = int(np.prod(self._shape, dtype=np.int64)) * dtype.itemsize
+        # New checksums are written before the old ones are removed.
+        needed = size + (32 if self._nodes is not None else 24) * rows
+        free = shutil.disk_usage(self.folder).free
+        if needed + _SPARE > free:
+            raise DGLError(
+                f"out={str(self.folder)!r}: the hop features take "
+                f"{format_bytes(needed)}, and {format_bytes(free)} of disk "
+                f"are free. Give another disk, fewer nodes= or hops=, or a "
+                f"smaller dtype=."
+            )
+        self._write_state({})
+        for name in _NAMES:
+            # Of a run that was killed before its first commit.
+            (self.folder / name).unlink(missing_ok=True)
+        if self._nodes is not None:
+            self._nodes_entry = save_array(
+                self.folder / NODES, self._nodes.numpy()
+            )
+        with create_file(self.folder / ROWS) as file:
+            write_all(file, npy_header(dtype, self._shape))
+            # All of it now: a memory map on a full disk kills the process.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, HEADER + size)
+            else:
+                file.truncate(HEADER + size)
+        self._checksums = np.zeros(rows, np.uint64)
+        self._commit(0)
+
+    def keep(
+        self,
+        hop: int,
+        first: int,
+        values: torch.Tensor,
+        places: torch.Tensor | None,
+    ) -> None:
+        """Write a hop's columns, from ``first`` on, of all or some rows."""
+        number = self._head.hops.index(hop)
+        last = first + values.shape[1]
+        begin = number * self._head.columns + first
+        odd = factors(begin + values.shape[1])[begin:]
+        rows, count = self._rows, len(self._checksums)
+        parts = ranges(count, max(1, -(-count // COPY_ROWS)))
+
+        def write(_: int, part: int) -> None:
+            low, high = parts[part]
+            if places is None:
+                piece = values[low:high]
+            else:
+                piece = values.index_select(0, places[low:high])
+            bits = bits_of(piece)
+            add_checksums(bits, odd, self._new[low:high])
+            rows[low:high, number, first:last] = bits.view(rows.dtype)
+
+        run_parallel(write, len(parts))
+
+    @contextlib.contextmanager
+    def columns(self, last: int) -> Iterator[None]:
+        """Keep columns up to ``last`` within; commit them at the end.
+
+        If anything fails, they are as if never written.
+        """
+        self._new = self._checksums.copy()
+        yield
+        with disk_errors(self.folder):
+            self._flush()
+            self._checksums = self._new
+            self._commit(last)
+
+    def finish(self) -> None:
+        """Write the manifest: the store is whole."""
+        with disk_errors(self.folder):
+            self._flush()
+            self._rows = self._rows[:0]
+            files = {
+                ROWS: self._rows_entry(),
+                CHECKSUMS: save_array(self.folder / CHECKSUMS, self._checksums),
+            }
+            if self._nodes_entry is not None:
+                files[NODES] = self._nodes_entry
+            write_manifest(self.folder, self._head.to_json(), {}, files)
+        with contextlib.suppress(OSError):
+            for name in (*_TURNS, STATE):
+                (self.folder / name).unlink(missing_ok=True)
+
+    def _flush(self) -> None:
+        if isinstance(self._rows, np.memmap):
+            self._rows.flush()
+
+    def _commit(self, done: int) -> None:
+        turn = 1 - self._turn
+        entry = save_array(self.folder / _TURNS[turn], self._checksums)
+        notes = {"done": done, "turn": turn, "checksums": entry.to_json()}
+        if self._nodes_entry is not None:
+            notes["nodes"] = self._nodes_entry.to_json()
+        self._write_state(notes)
+        self.done, self._turn = done, turn
+
+    def _write_state(self, notes: dict[str, Any]) -> None:
+        more = {"names": list(_NAMES), "files": {}, "notes": notes}
+        write_draft(self.folder / STATE, self._head.to_json() | more)

@@ -1,0 +1,33 @@
+"""What a folder on disk holds, to compare two of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ..storage.folder import MANIFEST
+
+#: What a manifest says of the files themselves, not of their content.
+_OF_THE_FILE = ("size", "mtime_ns", "inode")
+
+
+def folder_content(path: Path) -> dict[str, Any]:
+    """The content of every file below a folder, by its relative path.
+
+    Of a manifest everything but the inodes and times of files, and the
+    digest over these.
+    """
+    found: dict[str, Any] = {}
+    for file in sorted(path.rglob("*")):
+        if not file.is_file():
+            continue
+        name = str(file.relative_to(path))
+        if file.name != MANIFEST:
+            found[name] = file.read_bytes()
+            continue
+        manifest = json.loads(file.read_text())
+        del manifest["digest"]
+        for about in manifest["files"].values():
+            for key in _OF_THE_FILE:
+                del about[key]
+        found[name] = manifest
+    return found

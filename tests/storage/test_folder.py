@@ -1,0 +1,235 @@
+"""Folders: whose files they are, who may read them, and what is refused."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from dgl import DGLError
+
+from dgl_lc import block_aggregate
+from dgl_lc.data import build_disk_graph, write_features
+from dgl_lc.precompute import open_store
+from dgl_lc.storage.disk_features import DiskFeatures
+from dgl_lc.storage.disk_graph import DiskGraph
+from dgl_lc.storage.folder import locked
+
+EDGES = np.array([[0, 0, 1, 2, 2], [1, 1, 2, 0, 2]])
+
+
+def snapshot(folder: Path) -> dict:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "raw" / "edges.npy"
+    path.parent.mkdir()
+    np.save(path, EDGES)
+    return path
+
+
+def make_graph(edges, path, **options):
+    return build_disk_graph(edges, 4, path, **options)
+
+
+def make_features(edges, path, **options):
+    values = edges.with_name("x.npy")
+    if not values.exists():
+        np.save(values, np.arange(12, dtype=np.float32).reshape(4, 3))
+    return write_features(values, path, width=2, **options)
+
+
+def make_store(edges, path, **options):
+    g = dgl.graph((EDGES[0], EDGES[1]), num_nodes=4)
+    x = torch.arange(12.0).reshape(4, 3)
+    return block_aggregate(g, x, 2, nodes=[3, 1, 0], out=path, **options)
+
+
+MAKERS = [make_graph, make_features, make_store]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize(
+    "name", ["edges.npy", "rows.npy", "indptr.npy", "columns_0000.npy", "a.txt"]
+)
+@pytest.mark.parametrize("resume", [True, False])
+def test_foreign_files_are_neither_deleted_nor_overwritten(
+    edges, tmp_path, make, name, resume
+):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / name).write_bytes(b"years of work")
+    before = snapshot(folder)
+    with pytest.raises(DGLError, match=f"holds '{name}'"):
+        make(edges, folder, resume=resume)
+    assert snapshot(folder) == before
+
+
+def test_the_folder_of_the_source_is_refused(edges):
+    before = snapshot(edges.parent)
+    with pytest.raises(DGLError, match=r"holds 'edges\.npy'"):
+        build_disk_graph(edges, 4, edges.parent)
+    with pytest.raises(DGLError, match=r"holds 'edges\.npy'"):
+        make_features(edges, edges.parent)
+    (edges.parent / "x.npy").unlink()
+    assert snapshot(edges.parent) == before
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_file_that_was_added_to_a_whole_folder_stays(edges, tmp_path, make):
+    make(edges, tmp_path / "out")
+    (tmp_path / "out" / "notes.npy").write_bytes(b"mine")
+    before = snapshot(tmp_path / "out")
+    make(edges, tmp_path / "out")
+    assert snapshot(tmp_path / "out") == before
+    with pytest.raises(DGLError, match=r"holds 'notes\.npy'"):
+        make(edges, tmp_path / "out", resume=False)
+    assert snapshot(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_names_in_a_manifest_lead_nowhere_else(edges, tmp_path, make):
+    make(edges, tmp_path / "out")
+    outside = tmp_path / "precious.npy"
+    outside.write_bytes(b"mine")
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
+    manifest["files"]["../precious.npy"] = {}
+    manifest["names"] = ["../precious.npy", str(outside)]
+    (tmp_path / "out/manifest.json").write_text(json.dumps(manifest))
+    make(edges, tmp_path / "out", resume=False)
+    assert outside.read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_folder_of_another_kind_is_refused(edges, tmp_path, make):
+    for other in MAKERS:
+        folder = tmp_path / other.__name__
+        other(edges, folder)
+        before = snapshot(folder)
+        if other is not make:
+            for resume in (True, False):
+                with pytest.raises(DGLError, match="is that of 'dgl-lc "):
+                    make(edges, folder, resume=resume)
+            assert snapshot(folder) == before
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_planted_links_are_not_followed(edges, tmp_path, make, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    whole = make(edges, tmp_path / "whole")
+    names = [path.name for path in (tmp_path / "whole").iterdir()]
+    del whole
+    for name in [*names, ".state.json.part", "state.json"]:
+        folder = tmp_path / f"out-{name}"
+        folder.mkdir()
+        (folder / name).symlink_to(victim)
+        with pytest.raises(DGLError):
+            make(edges, folder)
+        assert victim.read_bytes() == b"mine"
+
+
+def test_a_mapped_graph_does_not_change_under_its_reader(edges, tmp_path):
+    code = """
+import sys
+import numpy as np
+from dgl_lc.data import build_disk_graph
+edges, folder = sys.argv[1:]
+old = build_disk_graph(edges, 300_000, folder)
+kept = old.indices[-1], old.indptr[-1], old.loops[-1]
+np.save(edges, np.zeros((2, 1), np.int64))
+new = build_disk_graph(edges, 2, folder, resume=False)
+assert (old.indices[-1], old.indptr[-1], old.loops[-1]) == kept
+assert new.num_nodes() == 2
+"""
+    many = np.random.default_rng(0).integers(0, 300_000, (2, 500_000))
+    np.save(edges, many)
+    call = [sys.executable, "-c", code, str(edges), str(tmp_path / "g")]
+    assert subprocess.run(call).returncode == 0
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_whole_folders_are_read_while_someone_holds_the_lock(
+    edges, tmp_path, make
+):
+    first = make(edges, tmp_path / "out")
+    with locked(tmp_path / "out"):
+        again = make(edges, tmp_path / "out")
+    assert again.key == first.key
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_whole_folders_are_read_from_a_disk_that_cannot_be_written(
+    edges, tmp_path, make, monkeypatch
+):
+    make(edges, tmp_path / "out")
+
+    def refuse(*args, **options):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    make(edges, tmp_path / "out")
+    with pytest.raises(DGLError, match="cannot be"):
+        make(edges, tmp_path / "new")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_folder_of_version_1_says_how_to_make_it_again(edges, tmp_path, make):
+    make(edges, tmp_path / "out")
+    path = tmp_path / "out/manifest.json"
+    manifest = json.loads(path.read_text()) | {"version": 1}
+    if make is make_store:
+        manifest["format"] = 1
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(DGLError, match=r"version 1, .* and resume=False"):
+        make(edges, tmp_path / "out")
+    make(edges, tmp_path / "out", resume=False)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_copy_has_the_same_key_if_its_content_is_the_same(
+    edges, tmp_path, make
+):
+    first = make(edges, tmp_path / "out")
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for path in (tmp_path / "out").iterdir():
+        (copy / path.name).write_bytes(path.read_bytes())
+    opened = {
+        make_graph: DiskGraph, make_features: DiskFeatures,
+        make_store: open_store,
+    }[make](copy)  # fmt: skip
+    assert opened.key == first.key
+    if make is not make_store:
+        assert opened.check_key() == first.key
+        name = next(iter(opened.manifest.files))
+        data = bytearray((copy / name).read_bytes())
+        data[-1] ^= 1
+        (copy / name).write_bytes(data)
+        with pytest.raises(DGLError, match="is damaged"):
+            opened.check_key()
+
+
+def test_what_is_not_a_regular_file_is_not_opened(edges, tmp_path):
+    make_graph(edges, tmp_path / "g")
+    for name in ("manifest.json", "indices.npy"):
+        kept = (tmp_path / "g" / name).read_bytes()
+        (tmp_path / "g" / name).unlink()
+        os.mkfifo(tmp_path / "g" / name)
+        with pytest.raises(DGLError, match="not a regular file"):
+            DiskGraph(tmp_path / "g")
+        (tmp_path / "g" / name).unlink()
+        (tmp_path / "g" / name).write_bytes(kept)
