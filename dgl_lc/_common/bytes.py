@@ -11,6 +11,8 @@ _UNITS = {
     "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
 }  # fmt: skip
 
+#: No machine has so many.
+_TOO_MANY = 2**60
 #: Bytes in a cache line.
 CACHE_LINE = 64
 
@@ -22,14 +24,15 @@ def parse_bytes(size: int | str, argument: str = "memory") -> int:
     1610612736
     """
     if isinstance(size, str):
-        match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]*)\s*", size)
+        match = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", size)
         try:
             if match is None:
                 raise ValueError
             number = float(match[1]) * _UNITS[match[2].upper()]
         except (KeyError, ValueError):
             raise DGLError(
-                f"{argument}={size!r} is not a number of bytes: write for "
+                f"{argument}={_shorten(size)} is not a number of bytes: write "
+                f"for "
                 f"example '24GiB', '800MB' or an integer."
             ) from None
     elif isinstance(size, bool) or not isinstance(size, (int, np.integer)):
@@ -39,9 +42,20 @@ def parse_bytes(size: int | str, argument: str = "memory") -> int:
         )
     else:
         number = size
-    if number <= 0:
-        raise DGLError(f"{argument}={size!r} should be positive.")
+    if not 1 <= number < _TOO_MANY:
+        raise DGLError(
+            f"{argument}={_shorten(size)} should be at least one byte and "
+            f"less than {format_bytes(_TOO_MANY)}."
+        )
     return int(number)
+
+
+def _shorten(size: int | str) -> str:
+    try:
+        text = repr(size)
+    except ValueError:  # Python does not print integers of 5000 digits
+        return "a very large number"
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def format_bytes(size: float) -> str:

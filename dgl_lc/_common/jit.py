@@ -1,9 +1,18 @@
 """Compiling the kernels, and keeping the machine code."""
 
 import hashlib
+import os
+import pickle
+from collections.abc import Callable
+from typing import Any
 
 import numba as nb
+from dgl import DGLError
 from numba.core.caching import IndexDataCacheFile
+
+from .files import open_regular
+
+_DIGEST_BYTES = 32
 
 
 class _CacheFile(IndexDataCacheFile):
@@ -13,37 +22,48 @@ class _CacheFile(IndexDataCacheFile):
     it. If two processes do so at once, or one is killed in between, a key can
     lead to the code of another kernel: a wrong result or a crash. Here the
     name of a file follows from its key and its source, and it is written in
-    one step.
+    one step, with a digest: machine code that was damaged on the disk is
+    compiled again. A disk that is full only means that nothing is kept.
     """
 
-    def save(self, key, data):
-        self._save_data(self._name(key), data)
-
-    def load(self, key):
+    def save(self, key: Any, data: Any) -> None:
+        content = self._dump(data)
         try:
-            return self._load_data(self._name(key))
+            with self._open_for_write(self._data_path(self._name(key))) as file:
+                file.write(hashlib.sha256(content).digest() + content)
         except OSError:
-            return None
+            return
 
-    def _name(self, key):
+    def load(self, key: Any) -> Any:
+        try:
+            with open_regular(self._data_path(self._name(key))) as file:
+                found = file.read(os.fstat(file.fileno()).st_size)
+        except (OSError, DGLError):
+            return None
+        digest, content = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        return pickle.loads(content)
+
+    def _name(self, key: Any) -> str:
         whole = repr((self._version, self._source_stamp, key))
         digest = hashlib.sha256(whole.encode()).hexdigest()
         return self._index_name.removesuffix("nbi") + digest[:24] + ".nbc"
 
 
-def jit(function):
+def jit(function: Callable) -> Callable:
     """Compile without the GIL; keep the machine code where it can be kept.
 
     It is stored beside the source file, or in the user's cache folder where
     that is read-only, or in ``NUMBA_CACHE_DIR``. Where none of these can be
-    written, every process compiles anew (a few seconds).
+    written, every process compiles again (a few seconds).
 
     Kernels are run from ordinary threads (:mod:`dgl_lc._common.threads`),
     not by Numba's own pool: that one is a second pool next to torch's, and
     its default layer aborts the process when two threads call at once.
     """
     try:
-        compiled = nb.njit(nogil=True, cache=True)(function)
+        compiled: Any = nb.njit(nogil=True, cache=True)(function)
     except RuntimeError:
         return nb.njit(nogil=True)(function)
     compiled._cache._cache_file.__class__ = _CacheFile

@@ -1,9 +1,9 @@
 """Kernels that are kept on disk."""
 
+import importlib.util
 import os
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -45,27 +45,66 @@ def test_processes_that_compile_at_once_do_not_mix_up_kernels(tmp_path):
     assert start(tmp_path, 0, 8, 16, 32, 64).wait() == 0
 
 
-def test_a_kernel_is_found_again(tmp_path):
-    code = textwrap.dedent(
-        """
-        from dgl_lc.precompute.graph import edge_kernels as edges
-        import numpy as np
-        place = np.zeros(3, np.int32)
-        edges.number_rows(np.array([2, 0], np.int32), place)
-        assert place[2] == 0 and place[0] == 1
-        print(sum(edges.number_rows.stats.cache_hits.values()))
-        """
+@pytest.fixture
+def cached(tmp_path):
+    """Makes a new function each time, as a new process would find it."""
+    source = tmp_path / "kernel_of_a_test.py"
+    source.write_text(
+        "from dgl_lc._common.jit import jit\n"
+        "@jit\n"
+        "def double(x):\n"
+        "    return 2 * x\n"
     )
-    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    hits = [
-        subprocess.run(
-            [sys.executable, "-c", code], env=env, check=True,
-            capture_output=True, text=True,
-        ).stdout.strip()
-        for _ in range(2)
-    ]  # fmt: skip
-    assert hits == ["0", "1"]
+
+    def call():
+        spec = importlib.util.spec_from_file_location("kernel", source)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert module.double(3) == 6
+        return sum(module.double.stats.cache_hits.values())
+
+    return call
+
+
+def kept(tmp_path):
+    return list(tmp_path.rglob("*.nbc"))
+
+
+def test_a_kernel_is_found_again(tmp_path, cached):
+    assert [cached(), cached()] == [0, 1]
+    assert len(kept(tmp_path)) == 1
     assert not list(tmp_path.rglob("*.tmp*"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "pipe", "folder"])
+def test_a_damaged_kernel_is_compiled_again(tmp_path, cached, damage):
+    cached()
+    (path,) = kept(tmp_path)
+    data = bytearray(path.read_bytes())
+    path.unlink()
+    if damage == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif damage == "flip":
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    assert cached() == 0
+
+
+def test_a_full_disk_does_not_stop_the_run(tmp_path, cached, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        assert cached() == 0
+    assert not kept(tmp_path)
+    assert [cached(), cached()] == [0, 1]
 
 
 def test_where_nothing_can_be_written_it_still_compiles(monkeypatch):

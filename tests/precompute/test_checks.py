@@ -87,7 +87,7 @@ def call(g=None, feat=None, K=2, **options):
         ({"host_memory": "1GiB"}, "host_memory is for runs on a GPU"),
         ({"host_memory": "big"}, "host_memory='big'"),
         ({"memory": "lots"}, "memory='lots' is not a number of bytes"),
-        ({"memory": 0}, "memory=0 should be positive"),
+        ({"memory": 0}, "memory=0 should be at least one byte"),
         ({"memory": 1.5}, "memory should be an integer"),
     ],
 )  # fmt: skip

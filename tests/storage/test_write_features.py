@@ -207,7 +207,9 @@ def test_wrong_arguments(tmp_path, monkeypatch):
     feat = write_features(tmp_path / "feat.npy", out, resume=False)
     with pytest.raises(DGLError, match="columns 0 to 38 do not exist"):
         feat.block(0, 38)
-    with pytest.raises(DGLError, match="ids holds 300, but there are nodes 0 to 299"):
+    with pytest.raises(
+        DGLError, match="ids holds 300, but there are nodes 0 to 299"
+    ):
         feat.rows([300])
     usage = type("Usage", (), {"free": 100})
     monkeypatch.setattr(disk_features.shutil, "disk_usage", lambda _: usage)
