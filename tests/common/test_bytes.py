@@ -21,7 +21,7 @@ def test_sizes_are_read(text, size):
 @pytest.mark.parametrize(
     "text",
     ["", "GiB", "1.2.3GB", "5 apples", "-1GB", "9" * 400 + "GiB", "४GiB",
-     "0.2B", 0, 2**70, 10**5000, "1" * 10_000],
+     "0.2B", 0, 2**70, 10**4000, "1" * 10_000],
 )  # fmt: skip
 def test_nonsense_is_named(text):
     with pytest.raises(DGLError, match="host_memory="):
