@@ -38,12 +38,15 @@ def is_unread(key: Any) -> bool:
 
 
 def memory_map(array: Any) -> np.memmap | None:
-    """The memory map of a file that an array is a part of, if it is one."""
+    """The whole memory map that an array is a part of, if it is one."""
+    found = None
     while isinstance(array, np.ndarray):
+        # A part of a map is a map too, and says that it begins where the
+        # whole does: the last one is the whole.
         if isinstance(array, np.memmap) and array.filename is not None:
-            return array
+            found = array
         array = array.base
-    return None
+    return found
 
 
 def _file_key(mapped: np.memmap, array: np.ndarray) -> str:
