@@ -44,6 +44,7 @@ setup(
         "dev": [
             "build",
             "hypothesis",
+            "import-linter",
             "mypy",
             "pytest",
             "pytest-timeout",

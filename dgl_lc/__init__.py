@@ -1,8 +1,10 @@
 """dgl-lc: graph neural networks that train like an MLP."""
 
 from ._dgl import import_dgl
+from ._moved import find_moved_modules
 
 import_dgl()
+find_moved_modules()
 
 from .hops import HopFeatures  # noqa: E402
 from .precompute import block_aggregate  # noqa: E402

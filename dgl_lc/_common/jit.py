@@ -10,7 +10,7 @@ import numba as nb
 from dgl import DGLError
 from numba.core.caching import IndexDataCacheFile
 
-from .files import open_regular
+from .file_access import open_regular
 
 _DIGEST_BYTES = 32
 

@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 from dgl import DGLError
 
-from .files import open_regular, replace_file, write_all
+from .file_access import open_regular, replace_file, write_all
 
 #: A larger file is not one of ours.
 _MOST_BYTES = 1 << 28
@@ -30,7 +30,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def write_json(
     path: Path, content: dict[str, Any], temporary: Path | None = None
 ) -> None:
-    """Replace a file in one step (see :func:`.files.replace_file`)."""
+    """Replace a file in one step (see :func:`.file_access.replace_file`)."""
     text = json.dumps(content, indent=1) + "\n"
 
     def write(file: BinaryIO) -> None:

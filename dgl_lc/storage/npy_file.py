@@ -18,7 +18,12 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from .._common.files import create_file, open_regular, read_parts, write_all
+from .._common.file_access import (
+    create_file,
+    open_regular,
+    read_parts,
+    write_all,
+)
 from .._common.threads import num_threads, run_parallel
 
 #: Bytes before the numbers, whatever the shape.

@@ -18,7 +18,7 @@ from dgl import DGLError
 
 from .._common.bytes import format_bytes
 from .._common.dtypes import VALUE_TYPES, bits_of
-from .._common.files import create_file, write_all
+from .._common.file_access import create_file, write_all
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
 from .folder import (
