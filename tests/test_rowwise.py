@@ -6,7 +6,6 @@ import dgl
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import make_features
 from dgl import DGLError
 from dgl.nn import JumpingKnowledge
 from torch import nn
@@ -15,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from dgl_lc import HopFeatures, block_aggregate
 from dgl_lc.hops import FilterSpec
 from dgl_lc.nn import LCGPRGNN, LCGraphConv
+from dgl_lc.testing.random_graphs import make_features
 
 
 @pytest.fixture
