@@ -16,7 +16,7 @@ from dgl.nn import AvgPooling, GATConv, MaxPooling
 from torch import nn
 
 from ..data import NodeData
-from ..hops import check_ids
+from ..node_rows import check_ids
 from ..nn.dropout import Dropout
 from ..training import Fit
 from ..training.epochs import Run, parameter_groups

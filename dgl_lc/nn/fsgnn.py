@@ -120,9 +120,15 @@ class FSGNN(SeveralFilters):
         return list(range(self._K + 1))
 
     @property
-    def num_inputs(self):
-        """How many feature matrices the model reads."""
-        return 2 * self._K + 1
+    def input_names(self) -> list[str]:
+        """What each input is: the features, and their hops by both filters."""
+        norm = self.filter.norm
+        hops = [
+            f"hop {k} (norm={norm!r}, self_loop={self_loop})"
+            for self_loop in (True, False)
+            for k in self.hops[1:]
+        ]
+        return ["features", *hops]
 
     @property
     def config(self):
@@ -171,7 +177,7 @@ class FSGNN(SeveralFilters):
 
         Returns
         -------
-        HopFeatures
+        ModelInputs
             :math:`2K + 1` inputs.
         """
         norm, nodes = self.filter.norm, options.get("nodes")
@@ -199,7 +205,7 @@ class FSGNN(SeveralFilters):
         ----------
         graph : DGLGraph or None
             The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
+        feat : ModelInputs, sequence of torch.Tensor, or torch.Tensor
             The inputs, as :meth:`precompute` gives them, or the features.
 
         Returns

@@ -138,13 +138,12 @@ class LCGraphConv(nn.Module):
                 f"is hop 0: its hops were used up by earlier layers, or by "
                 f"meeting a plain tensor."
             )
-        if feat.filter is not None and feat.filter.norm != self._norm:
+        if feat.filter.norm != self._norm:
             raise DGLError(
                 f"LCGraphConv has norm={self._norm!r}, but the hop features "
                 f"were precomputed with norm={feat.filter.norm!r}."
             )
-        weighted = feat.filter is not None and feat.filter.weighted
-        if edge_weight is not None and not weighted:
+        if edge_weight is not None and not feat.filter.weighted:
             raise DGLError(
                 "edge_weight was given, but the hop features are of a filter "
                 "without weights: give edge_weight= to block_aggregate."

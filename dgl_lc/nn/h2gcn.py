@@ -103,9 +103,14 @@ class LCH2GCN(SeveralFilters):
         ]
 
     @property
-    def num_inputs(self):
-        """How many feature matrices the model reads."""
-        return len(self.words)
+    def input_names(self) -> list[str]:
+        """What each input is: the features at a word of the two filters."""
+        norm = self.filter.norm
+        return [
+            " ".join([*(f"S{letter}" for letter in word), "features"])
+            + (f" (norm={norm!r})" if word else "")
+            for word in self.words
+        ]
 
     @property
     def config(self):
@@ -153,7 +158,7 @@ class LCH2GCN(SeveralFilters):
 
         Returns
         -------
-        HopFeatures
+        ModelInputs
             An input for each word.
         """
         near = one_hop_graph(graph)
@@ -182,7 +187,7 @@ class LCH2GCN(SeveralFilters):
         ----------
         graph : DGLGraph or None
             The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
+        feat : ModelInputs, sequence of torch.Tensor, or torch.Tensor
             The inputs, as :meth:`precompute` gives them, or the features.
 
         Returns

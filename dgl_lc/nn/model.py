@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import dgl
@@ -10,7 +11,8 @@ import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 
-from ..hops import FilterSpec, HopFeatures, check_ids
+from ..hops import FilterSpec, HopFeatures
+from ..node_rows import ModelInputs, NodeRows, check_ids
 from ..precompute import block_aggregate
 
 
@@ -61,7 +63,7 @@ class HopModel(nn.Module):
 
     def precompute(
         self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
-    ) -> HopFeatures:
+    ) -> NodeRows:
         r"""
 
         Description
@@ -96,9 +98,8 @@ class HopModel(nn.Module):
         """
         if isinstance(feat, th.Tensor) and feat.dim() != 3:
             feat = self._from_graph(graph, feat)
-        if isinstance(feat, HopFeatures):
-            self._check(feat)
-            rows = self._from_hops(feat)
+        if isinstance(feat, NodeRows):
+            rows = self._from_rows(feat)
         elif isinstance(feat, (list, tuple, th.Tensor)) and len(feat):
             rows = self._from_sequence(feat)
         else:
@@ -117,17 +118,18 @@ class HopModel(nn.Module):
             rows = rows.to(next(self.parameters()).dtype)
         return rows.view(self.num_inputs, -1, self._in_feats)
 
-    def _check(self, feat: HopFeatures) -> None:
-        if feat.filter is None:
+    def _from_rows(self, feat: NodeRows) -> th.Tensor:
+        """Return the stack of the hops the model needs."""
+        if not isinstance(feat, HopFeatures):
             raise DGLError(
-                f"{type(self).__name__} reads hops of one filter, and these "
-                f"are the inputs of a model of several: precompute with "
-                f"model.precompute(g, x)."
+                f"{type(self).__name__} reads hops of one filter, but feat is "
+                f"{type(feat).__name__}: precompute with model.precompute(g, "
+                f"x)."
             )
         found = FilterSpec(feat.filter.norm, feat.filter.self_loop)
         if found != self.filter:
             raise DGLError(
-                f"{type(self).__name__} wants hop features of norm="
+                f"{type(self).__name__} needs hop features of norm="
                 f"{self.filter.norm!r}, self_loop={self.filter.self_loop}; "
                 f"these are of norm={found.norm!r}, self_loop="
                 f"{found.self_loop}. Make the model with the same, or "
@@ -140,8 +142,6 @@ class HopModel(nn.Module):
                 f"features lack {lacking} (they have {feat.hops}): precompute "
                 f"with K={self.hops[-1]}, or with model.precompute(g, x)."
             )
-
-    def _from_hops(self, feat: HopFeatures) -> th.Tensor:
         return feat.select(self.hops).stack
 
     def _from_sequence(
@@ -161,7 +161,7 @@ class HopModel(nn.Module):
 
     def _from_graph(
         self, graph: dgl.DGLGraph | None, feat: th.Tensor
-    ) -> HopFeatures:
+    ) -> NodeRows:
         if not isinstance(graph, dgl.DGLGraph):
             raise DGLError(
                 f"feat is a tensor, so {type(self).__name__} needs the graph "
@@ -193,33 +193,51 @@ class HopModel(nn.Module):
 
 
 class SeveralFilters(HopModel):
-    """A model that reads features at words of several filters.
+    """A model that reads features to which words of several filters are
+    applied.
 
-    What it precomputes are :class:`~dgl_lc.HopFeatures` whose hops are its
-    inputs, counted, and that belong to no one filter.
+    It precomputes :class:`~dgl_lc.node_rows.ModelInputs`. A subclass says
+    what its inputs are (:attr:`input_names`).
     """
+
+    @property
+    def input_names(self) -> list[str]:
+        """What each input is; inputs of other names are refused."""
+        raise NotImplementedError
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of feature matrices the model reads."""
+        return len(self.input_names)
 
     def _inputs(
         self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
-    ) -> HopFeatures:
+    ) -> ModelInputs:
         if nodes is not None:
             nodes = check_ids(nodes, "nodes")
-        return HopFeatures(tensors, range(len(tensors)), None, nodes)
+        return ModelInputs(tensors, self.input_names, nodes)
 
-    def _check(self, feat: HopFeatures) -> None:
-        if feat.filter is not None or len(feat) != self.num_inputs:
+    def _from_rows(self, feat: NodeRows) -> th.Tensor:
+        """Return the stack of the inputs."""
+        if not isinstance(feat, ModelInputs):
             raise DGLError(
                 f"{type(self).__name__} reads {self.num_inputs} inputs of "
-                f"several filters: precompute them with model.precompute(g, "
-                f"x)."
+                f"several filters, but feat is {type(feat).__name__}: "
+                f"precompute with model.precompute(g, x)."
             )
-
-    def _from_hops(self, feat: HopFeatures) -> th.Tensor:
+        for needed, found in zip_longest(self.input_names, feat.names):
+            if needed != found:
+                raise DGLError(
+                    f"feat has the inputs of another model: where "
+                    f"{type(self).__name__} reads {needed!r}, it has "
+                    f"{found!r}. Precompute with model.precompute(g, x)."
+                )
         return feat.stack
 
     def _from_sequence(
         self, feat: Sequence[th.Tensor] | th.Tensor
     ) -> th.Tensor:
+        """Stack the inputs."""
         if len(feat) != self.num_inputs:
             raise DGLError(
                 f"feat is a sequence of {len(feat)} tensors, but "

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..hops import FilterSpec, check_ids
+from ..hops import FilterSpec
+from ..node_rows import check_ids
 from .disk_features import DiskFeatures
 from .disk_folder import tensor_of
 from .disk_graph import DiskGraph

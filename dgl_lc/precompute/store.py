@@ -80,19 +80,14 @@ class StoredHops(HopFeatures):
             FilterSpec(**manifest["filter"]), nodes,
         )  # fmt: skip
 
-    @classmethod
-    def from_stack(cls, *args: Any, **kwargs: Any) -> HopFeatures:
-        """What is made of stored rows is in memory."""
-        return HopFeatures.from_stack(*args, **kwargs)
-
     def take(
         self,
         places: torch.Tensor,
         nodes: torch.Tensor,
         out: torch.Tensor | None = None,
-    ) -> HopFeatures:
-        """Rows by their places, checked."""
-        found = super().take(places, nodes, out)
+    ) -> Any:
+        """Gather rows into memory by their places, and check them."""
+        found: HopFeatures = super().take(places, nodes, out)
         bits = _bits(found.stack).reshape(len(self), len(places), -1)
         wanted = self._sums[places.numpy()]
         sums = np.zeros(len(places), np.uint64)

@@ -86,13 +86,24 @@ def test_hops_of_another_filter_are_refused(graph, feat):
     hops = block_aggregate(graph, feat, 3, self_loop=False)
     with pytest.raises(DGLError, match="self_loop=False"):
         make("LCGPRGNN")(None, hops)
-    with pytest.raises(DGLError, match="inputs of several filters"):
+    with pytest.raises(DGLError, match="several filters, but feat is Hop"):
         make("FSGNN")(None, hops)
     inputs = make("FSGNN").precompute(graph, feat)
-    with pytest.raises(DGLError, match="hops of one filter"):
+    with pytest.raises(DGLError, match="one filter, but feat is ModelInputs"):
         make("SGC")(None, inputs)
-    with pytest.raises(DGLError, match="no next hop"):
+    with pytest.raises(DGLError, match="got ModelInputs"):
         nn.LCGraphConv(IN, 2)(None, inputs)
+
+
+def test_inputs_of_another_model_are_refused(graph, feat):
+    fsgnn, h2gcn = nn.FSGNN(IN, 4, 3, K=3), nn.LCH2GCN(IN, 4, 3, K=2)
+    assert fsgnn.num_inputs == h2gcn.num_inputs
+    inputs = fsgnn.precompute(graph, feat)
+    with pytest.raises(DGLError, match=r"of another model.*\"S1 features"):
+        h2gcn(None, inputs)
+    for other in ({"K": 2}, {"K": 4}, {"norm": "right"}):
+        with pytest.raises(DGLError, match=r"FSGNN reads .*hop"):
+            nn.FSGNN(IN, 4, 3, **{"K": 3, **other})(None, inputs)
 
 
 def test_hops_that_are_lacking_are_named(graph, feat):
