@@ -1,6 +1,5 @@
 """What the whole models have in common: where their hop features come from."""
 
-import weakref
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -14,6 +13,7 @@ from torch import nn
 from ..hops import FilterSpec, HopFeatures
 from ..node_rows import ModelInputs, NodeRows, check_ids
 from ..precompute import block_aggregate
+from .cache import InputCache
 
 
 class HopModel(nn.Module):
@@ -44,7 +44,7 @@ class HopModel(nn.Module):
         super().__init__()
         self._in_feats = in_feats
         self.filter = FilterSpec(norm, self_loop)
-        self._cached: tuple | None = None
+        self._cache = InputCache()
 
     @property
     def hops(self) -> list[int]:
@@ -162,34 +162,21 @@ class HopModel(nn.Module):
     def _from_graph(
         self, graph: dgl.DGLGraph | None, feat: th.Tensor
     ) -> NodeRows:
+        """Precompute, or use what was precomputed before."""
         if not isinstance(graph, dgl.DGLGraph):
             raise DGLError(
                 f"feat is a tensor, so {type(self).__name__} needs the graph "
                 f"to precompute its hop features; a batch of hop features "
                 f"needs none."
             )
-        if self._cached is not None:
-            known, index, source, version, hops = self._cached
-            # DGL replaces a graph's index when edges are added or removed.
-            same = known() is graph and index is graph._graph
-            if same and source() is feat and version == feat._version:
-                return hops
-        hops = self.precompute(graph, feat)
-        model = weakref.ref(self)
-
-        def forget(_):
-            if (found := model()) is not None:
-                found._cached = None
-
-        self._cached = (
-            weakref.ref(graph, forget), graph._graph,
-            weakref.ref(feat, forget), feat._version, hops,
-        )  # fmt: skip
-        return hops
-
-    def __getstate__(self) -> dict:
-        # Neither a copy nor a file of the model holds the features.
-        return {**self.__dict__, "_cached": None}
+        found = self._cache.get(graph, feat)
+        if found is None:
+            # Hop 0 may be the very tensor that is given. If that were feat,
+            # the cache would keep feat alive.
+            same = feat.detach().requires_grad_(feat.requires_grad)
+            found = self.precompute(graph, same)
+            self._cache.put(graph, feat, found)
+        return found
 
 
 class SeveralFilters(HopModel):
