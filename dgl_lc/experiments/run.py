@@ -12,8 +12,8 @@ from torch import nn
 
 from .. import nn as models
 from ..data import NodeData
-from ..node_rows import NodeRows
 from ..nn.model import HopModel
+from ..node_rows import NodeRows
 from ..training import Fit, fit, predict
 from . import originals
 

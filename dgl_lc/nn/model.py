@@ -1,6 +1,6 @@
-"""What the whole models have in common: where their hop features come from."""
+"""Base classes of the models: where their hop features come from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -15,33 +15,50 @@ from ..node_rows import ModelInputs, NodeRows, check_ids
 from ..precompute import block_aggregate
 from .cache import InputCache
 
+#: What the ``forward`` of a model takes as its features.
+Features = NodeRows | Sequence[th.Tensor] | th.Tensor
+
 
 class HopModel(nn.Module):
     r"""A model whose only use of the graph is a set of hop features.
 
     A subclass says which hops it needs (:attr:`hops`) and computes from their
     rows. Its ``forward(graph, feat)`` takes hop features, or a plain sequence
-    of hop tensors, with any graph or None; or a graph and its features, and
-    then precomputes once and keeps the result for as long as it is called
-    with the same.
+    of hop tensors, with any graph or None; or a graph and its features. In
+    the latter case it precomputes once, and uses the result again for as long
+    as the graph and the features stay the same.
 
     Parameters
     ----------
     in_feats : int
-        Columns of the features.
+        Input feature size.
+    hid_feats : int or None
+        Columns of the hidden layers; None for a model that has none.
+    out_feats : int
+        Output feature size; the number of classes.
     norm : str
         The norm of the filter, as in :class:`dgl.nn.GraphConv`.
     self_loop : bool
         Whether the filter gives every node exactly one self-loop.
     """
 
-    #: Parameters that training should not decay.
+    #: Names of the parameters that training should not decay.
     no_weight_decay: frozenset[str] = frozenset()
 
     def __init__(
-        self, in_feats: int, norm: str = "both", self_loop: bool = True
+        self,
+        in_feats: int,
+        hid_feats: int | None,
+        out_feats: int,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
         super().__init__()
+        hidden = {} if hid_feats is None else {"hid_feats": hid_feats}
+        self._sizes = {
+            "in_feats": in_feats, **hidden, "out_feats": out_feats
+        }  # fmt: skip
+        check_sizes(**self._sizes)
         self._in_feats = in_feats
         self.filter = FilterSpec(norm, self_loop)
         self._cache = InputCache()
@@ -53,13 +70,17 @@ class HopModel(nn.Module):
 
     @property
     def num_inputs(self) -> int:
-        """How many feature matrices the model reads."""
+        """The number of feature matrices the model reads."""
         return len(self.hops)
 
     @property
     def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
-        raise NotImplementedError
+        return {
+            **self._sizes,
+            "norm": self.filter.norm,
+            "self_loop": self.filter.self_loop,
+        }
 
     def precompute(
         self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
@@ -68,13 +89,13 @@ class HopModel(nn.Module):
 
         Description
         -----------
-        The hop features this model needs, and no others.
+        Compute the hop features this model needs, and no others.
 
         Parameters
         ----------
         graph : DGLGraph
             The graph.
-        feat : Tensor
+        feat : torch.Tensor
             Its node features.
         **options
             As for :func:`dgl_lc.block_aggregate`: nodes, memory, dtype …
@@ -89,12 +110,24 @@ class HopModel(nn.Module):
             norm=self.filter.norm, self_loop=self.filter.self_loop, **options,
         )  # fmt: skip
 
-    def inputs(self, graph: dgl.DGLGraph | None, feat: Any) -> th.Tensor:
+    def inputs(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
         -----------
-        The rows of the hops the model needs, of shape (hops, rows, columns).
+        Find the rows of the hops the model needs.
+
+        Parameters
+        ----------
+        graph : DGLGraph or None
+            The graph, if ``feat`` is a tensor of features; else not used.
+        feat : NodeRows, sequence of torch.Tensor, or torch.Tensor
+            What :meth:`forward` was given.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape (hops, rows, columns).
         """
         if isinstance(feat, th.Tensor) and feat.dim() != 3:
             feat = self._from_graph(graph, feat)
@@ -114,7 +147,8 @@ class HopModel(nn.Module):
                 f"{self._in_feats}."
             )
         if rows.dtype in (th.float16, th.bfloat16):
-            # Stored small; computed as the parameters are.
+            # Hop features may be stored with fewer bits than the model
+            # computes with.
             rows = rows.to(next(self.parameters()).dtype)
         return rows.view(self.num_inputs, -1, self._in_feats)
 
@@ -147,7 +181,7 @@ class HopModel(nn.Module):
     def _from_sequence(
         self, feat: Sequence[th.Tensor] | th.Tensor
     ) -> th.Tensor:
-        """Hop tensors: those needed, or all from hop 0 on."""
+        """Stack hop tensors: those needed, or all from hop 0 on."""
         needed = self.hops
         if len(feat) == len(needed):
             return stack_rows(feat)
@@ -197,6 +231,11 @@ class SeveralFilters(HopModel):
         """The number of feature matrices the model reads."""
         return len(self.input_names)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that make such a model again."""
+        return {**self._sizes, "norm": self.filter.norm}
+
     def _inputs(
         self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
     ) -> ModelInputs:
@@ -235,7 +274,7 @@ class SeveralFilters(HopModel):
 
 
 def stack_rows(tensors: Sequence[th.Tensor] | th.Tensor) -> th.Tensor:
-    """The rows of all tensors; those of a 3-D tensor without a copy."""
+    """Stack the rows of all tensors; those of a 3-D tensor without a copy."""
     if isinstance(tensors, th.Tensor):
         return tensors.flatten(0, 1)
     return th.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
@@ -248,7 +287,7 @@ _ACTIVATIONS: dict[str, Callable] = {
 
 
 def get_activation(activation: Callable | str) -> Callable:
-    """An activation by its name, or as it is.
+    """Return an activation that is given by its name, or as it is.
 
     >>> get_activation("relu") is F.relu
     True
@@ -264,7 +303,7 @@ def get_activation(activation: Callable | str) -> Callable:
 
 
 def activation_name(activation: Callable) -> str | None:
-    """The name of an activation; None for one without."""
+    """Return the name of an activation, or None if it has none."""
     known = [name for name, f in _ACTIVATIONS.items() if f is activation]
     return known[0] if known else None
 
@@ -274,3 +313,15 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise DGLError(f"{name}={size!r} should be a positive integer.")
+
+
+def check_last_hop(K: int) -> None:
+    """Refuse a last hop that is not an integer, 0 or more."""
+    if isinstance(K, bool) or not isinstance(K, int) or K < 0:
+        raise DGLError(f"K={K!r} should be an integer, 0 or more.")
+
+
+def reset_all(modules: Iterable[Any]) -> None:
+    """Reinitialize the learnable parameters of all modules."""
+    for module in modules:
+        module.reset_parameters()
