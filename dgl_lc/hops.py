@@ -1,6 +1,6 @@
-"""Hop features: what the precomputation makes and the models eat."""
+"""Hop features: what the precomputation makes and the models read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +9,7 @@ from dgl import DGLError
 from torch.utils._pytree import tree_map
 
 from . import rowwise
+from .node_rows import NodeRows
 from .rowwise import is_hops
 
 NORMS = ("both", "right", "left", "none")
@@ -16,7 +17,7 @@ NORMS = ("both", "right", "left", "none")
 
 @dataclass(frozen=True)
 class FilterSpec:
-    """Which filter hop features were made with.
+    """The filter that hop features were made with.
 
     Attributes
     ----------
@@ -43,17 +44,17 @@ class FilterSpec:
 
     @property
     def num_diagonals(self) -> int:
-        """How many of the two diagonals are not all ones."""
+        """The number of diagonals, of two, that are not all ones."""
         return {"both": 2, "right": 1, "left": 1, "none": 0}[self.norm]
 
 
-class HopFeatures:
+class HopFeatures(NodeRows):
     r"""Hop features :math:`S^k X` of some nodes, and functions of them.
 
     ``hops[k]`` is the tensor :math:`S^k X`, one row for each node;
     ``hops[1:3]`` are hop features again, of hops 1 and 2; ``hops[:, :5]``
-    their first five columns. Iterating gives the tensors of the hops that
-    are there, in order.
+    their first five columns. Iterating gives the tensors of all hops, in
+    order. :meth:`rows` gives the rows of a batch of nodes.
 
     Row-wise torch functions and modules (activations, dropout, linear layers,
     norms, arithmetic, ``cat`` on the feature axis …) act on all hops at once,
@@ -69,12 +70,11 @@ class HopFeatures:
     tensors : sequence of Tensor
         One tensor for each hop, all of one shape.
     hops : sequence of int
-        Which hops they are, ascending.
-    filter : FilterSpec or None
-        The filter they were made with; None for the inputs of a model of
-        several filters, which are counted and not hops.
+        The number of each hop, ascending.
+    filter : FilterSpec
+        The filter that the hop features were made with.
     nodes : Tensor, optional
-        The node of each row; None if row i is node i.
+        The node of each row. Default: row i is node i.
 
     Examples
     --------
@@ -101,135 +101,81 @@ class HopFeatures:
         self,
         tensors: Sequence[torch.Tensor],
         hops: Sequence[int],
-        filter: FilterSpec | None,
+        filter: FilterSpec,
         nodes: torch.Tensor | None = None,
     ):
-        self._parts: list[torch.Tensor] | None = list(tensors)
-        self._rows: torch.Tensor | None = None
-        self._hops = tuple(hops)
-        if len(self._parts) != len(self._hops):
-            raise DGLError(
-                f"{len(self._parts)} tensors were given for hops "
-                f"{list(self._hops)}."
-            )
-        self._num_rows = len(self._parts[0])
+        super().__init__(tensors, nodes)
+        self._hops = _check_hops(hops)
         self.filter = filter
-        self.nodes = nodes
-        self._order: tuple[torch.Tensor, torch.Tensor] | None = None
+        if len(self._hops) != len(self):
+            raise DGLError(
+                f"{len(self)} tensors were given for hops {list(self._hops)}."
+            )
 
-    @classmethod
+    @staticmethod
     def from_stack(
-        cls,
         stack: torch.Tensor,
         hops: Sequence[int],
-        filter: FilterSpec | None,
+        filter: FilterSpec,
         nodes: torch.Tensor | None = None,
     ) -> "HopFeatures":
-        """Hop features whose rows are one tensor, hop after hop."""
-        found = cls.__new__(cls)
-        found._parts, found._rows = None, stack
-        found._hops = tuple(hops)
-        found._num_rows = len(stack) // len(found._hops)
-        found.filter, found.nodes = filter, nodes
-        found._order = None
-        return found
+        """Make hop features of one tensor with the rows of all hops.
 
-    # What they are
+        Parameters
+        ----------
+        stack : Tensor
+            The rows, hop after hop.
+        hops, filter, nodes
+            As for :class:`HopFeatures`.
+        """
+        if len(stack) % max(1, len(hops)):
+            raise DGLError(
+                f"stack has {len(stack)} rows, which is no multiple of the "
+                f"number of hops, {len(hops)}."
+            )
+        return _make([stack], _check_hops(hops), filter, nodes)
+
+    def _with_rows(
+        self, parts: list[torch.Tensor], nodes: torch.Tensor | None
+    ) -> Any:
+        # Hop features that were read from a store are in memory: they are
+        # not of the store's class.
+        return _make(parts, self._hops, self.filter, nodes)
+
+    # Properties
 
     @property
     def hops(self) -> list[int]:
-        """The hops that are there."""
+        """The numbers of the hops, ascending."""
         return list(self._hops)
 
     @property
     def K(self) -> int:
-        """The last hop that is there."""
+        """The number of the last hop."""
         return self._hops[-1]
 
     @property
-    def stack(self) -> torch.Tensor:
-        """The rows of all hops as one tensor, hop after hop."""
-        if self._rows is None:
-            assert self._parts is not None
-            if len(self._parts) == 1:
-                self._rows = self._parts[0]
-            else:
-                self._rows = torch.cat(self._parts)
-            self._parts = None
-        return self._rows
-
-    @property
-    def shape(self) -> torch.Size:
-        """The shape of each hop: rows and columns."""
-        return torch.Size((self._num_rows, *self._any.shape[1:]))
-
-    @property
     def ndim(self) -> int:
-        """The dimensions of each hop."""
-        return self._any.dim()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the features."""
-        return self._any.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the features are."""
-        return self._any.device
+        """The number of dimensions of each hop."""
+        return len(self.shape)
 
     @property
     def is_cuda(self) -> bool:
         """Whether the features are on a GPU."""
-        return self._any.is_cuda
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether a gradient is wanted."""
-        return any(tensor.requires_grad for tensor in self)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all hops together."""
-        return sum(t.numel() * t.element_size() for t in self)
-
-    @property
-    def _any(self) -> torch.Tensor:
-        if self._rows is not None:
-            return self._rows
-        assert self._parts is not None
-        return self._parts[0]
+        return self.device.type == "cuda"
 
     def dim(self) -> int:
-        """The dimensions of each hop."""
+        """Return the number of dimensions of each hop."""
         return self.ndim
 
-    def size(self, dim: int | None = None):
-        """The shape of each hop, or one size of it."""
+    def size(self, dim: int | None = None) -> Any:
+        """Return the shape of each hop, or its size along a dimension."""
         return self.shape if dim is None else self.shape[dim]
 
-    def __len__(self) -> int:
-        return len(self._hops)
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        return (self._hop(place) for place in range(len(self._hops)))
-
     def __repr__(self) -> str:
-        rows, *columns = self.shape
-        text = columns[0] if len(columns) == 1 else tuple(columns)
-        return (
-            f"HopFeatures(hops={self.hops}, rows={rows}, columns={text}, "
-            f"dtype={self.dtype})"
-        )
+        return f"HopFeatures(hops={self.hops}, {self._describe()})"
 
-    # Taking parts of them
-
-    def _hop(self, place: int) -> torch.Tensor:
-        if self._rows is None:
-            assert self._parts is not None
-            return self._parts[place]
-        first = place * self._num_rows
-        return self._rows[first : first + self._num_rows]
+    # Some of the hops or columns
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, (bool, list, torch.Tensor)):
@@ -243,45 +189,57 @@ class HopFeatures:
             rows = self.stack[key]
             if len(rows) != len(self.stack):
                 raise rowwise.refuse("h[…]", "changed the number of rows")
-            return self.from_stack(rows, self._hops, self.filter, self.nodes)
+            return self._with_rows([rows], self.nodes)
         if isinstance(key, slice):
             wanted = range(*key.indices(self.K + 1))
-            return self.select(sorted(set(wanted) & set(self._hops)))
+            return self.select([hop for hop in self._hops if hop in wanted])
         if key not in self._hops:
             raise DGLError(
-                f"hop {key!r} is not there: these hop features have hops "
+                f"hop {key!r} does not exist: these hop features have hops "
                 f"{self.hops}."
             )
-        return self._hop(self._hops.index(key))
+        return self._tensor(self._hops.index(key))
 
     def select(self, hops: Sequence[int]) -> "HopFeatures":
-        """Only these hops, in ascending order; nothing is copied."""
-        lacking = [hop for hop in hops if hop not in self._hops]
-        if lacking or not len(hops):
+        """Select some hops, in ascending order, without a copy.
+
+        Parameters
+        ----------
+        hops : sequence of int
+            The numbers of the hops.
+        """
+        chosen = tuple(sorted(set(hops)))
+        if not chosen:
             raise DGLError(
-                f"hops {lacking} are not there: these hop features have hops "
-                f"{self.hops}. Precompute them with K={max(hops, default=0)} "
-                f"or hops={list(hops)}."
+                f"no hop was selected: these hop features have hops "
+                f"{self.hops}."
             )
-        places = [self._hops.index(hop) for hop in hops]
-        if tuple(hops) == self._hops:
+        lacking = [hop for hop in chosen if hop not in self._hops]
+        if lacking:
+            raise DGLError(
+                f"hops {lacking} do not exist: these hop features have hops "
+                f"{self.hops}. Precompute them with K={chosen[-1]} or "
+                f"hops={list(chosen)}."
+            )
+        if chosen == self._hops:
             return self
-        if self._rows is not None and places[-1] - places[0] + 1 == len(hops):
-            first = places[0] * self._num_rows
-            rows = self._rows[first : first + len(hops) * self._num_rows]
-            return self.from_stack(rows, hops, self.filter, self.nodes)
-        return self._like([self._hop(place) for place in places], hops)
+        places = [self._hops.index(hop) for hop in chosen]
+        first, last = places[0], places[-1] + 1
+        if len(self._parts) == 1 and last - first == len(places):
+            # What a stack holds side by side is a stack as well.
+            rows = self._num_rows
+            parts = [self._parts[0][first * rows : last * rows]]
+        else:
+            parts = [self._tensor(place) for place in places]
+        return _make(parts, chosen, self.filter, self.nodes)
 
     def shift(self, by: int = 1) -> Any:
         """Aggregate ``by`` times: hop k becomes hop k - by.
 
-        Hop 0 alone is given as a plain tensor.
+        Hop 0 alone is returned as a plain tensor.
         """
-        if self.filter is None:
-            raise DGLError(
-                "these are the inputs of a model of several filters: there is "
-                "no next hop to aggregate to."
-            )
+        if by < 0:
+            raise DGLError(f"by={by} should be 0 or more.")
         later = [hop for hop in self._hops if hop >= by]
         if not later:
             raise DGLError(
@@ -292,93 +250,19 @@ class HopFeatures:
         found = self.select(later)
         if later == [by]:
             return found[by]
-        shifted = [hop - by for hop in later]
-        if found._rows is not None:
-            return self.from_stack(
-                found._rows, shifted, self.filter, self.nodes
-            )
-        return self._like(list(found), shifted)
-
-    def rows(self, ids: torch.Tensor) -> "HopFeatures":
-        """The rows of these nodes, in this order, gathered into one stack.
-
-        Parameters
-        ----------
-        ids : Tensor
-            Ids of nodes (not places of rows, where :attr:`nodes` is set).
-        """
-        return self.take(self.positions(ids), ids)
-
-    def prefetch(self, places: torch.Tensor) -> None:
-        """Rows that are wanted soon; in memory there is nothing to do."""
-
-    def take(
-        self,
-        places: torch.Tensor,
-        nodes: torch.Tensor,
-        out: torch.Tensor | None = None,
-    ) -> "HopFeatures":
-        """Rows by their places, as :meth:`positions` gives them.
-
-        ``out`` is where the stack of all hops goes.
-        """
-        places = places.to(self.device)
-        tensors = list(self)
-        if self.requires_grad:
-            stack = torch.cat([tensor[places] for tensor in tensors])
-            return self.from_stack(stack, self._hops, self.filter, nodes)
-        count = len(places)
-        if out is None:
-            out = torch.empty(
-                (len(self._hops) * count, *self.shape[1:]),
-                dtype=self.dtype, device=self.device,
-            )  # fmt: skip
-        parts = out.view(len(tensors), count, *self.shape[1:])
-        for tensor, part in zip(tensors, parts, strict=True):
-            torch.index_select(tensor, 0, places, out=part)
-        return self.from_stack(out, self._hops, self.filter, nodes)
-
-    def positions(self, ids: torch.Tensor) -> torch.Tensor:
-        """In which rows the nodes are; an error for a node without one."""
-        ids = check_ids(ids, "ids")
-        if self.nodes is None:
-            if len(ids) and int(ids.max()) >= self._num_rows:
-                raise DGLError(
-                    f"ids holds {int(ids.max())}, but these hop features "
-                    f"have nodes 0 to {self._num_rows - 1}."
-                )
-            return ids
-        if self._order is None:
-            self._order = torch.sort(self.nodes.cpu())
-        nodes, order = self._order
-        place = torch.searchsorted(nodes, ids).clamp(max=len(nodes) - 1)
-        wrong = ids[nodes[place] != ids]
-        if len(wrong):
-            raise DGLError(
-                f"ids holds {int(wrong[0])}, and {len(wrong) - 1} others, of "
-                f"which these hop features have no row: they were "
-                f"precomputed for {len(nodes):,} nodes (nodes=)."
-            )
-        return order[place]
-
-    def to(self, *args, **kwargs) -> "HopFeatures":
-        """Move or convert the features, as :meth:`torch.Tensor.to`."""
-        if self._rows is not None:
-            rows = self._rows.to(*args, **kwargs)
-            return self.from_stack(rows, self._hops, self.filter, self.nodes)
-        return self._like([t.to(*args, **kwargs) for t in self], self._hops)
-
-    def pin_memory(self) -> "HopFeatures":
-        """As :meth:`torch.Tensor.pin_memory`."""
-        return self._like([t.pin_memory() for t in self], self._hops)
-
-    def _like(self, tensors, hops) -> "HopFeatures":
-        return HopFeatures(tensors, hops, self.filter, self.nodes)
+        shifted = tuple(hop - by for hop in later)
+        return _make(found._parts, shifted, self.filter, self.nodes)
 
     # Functions of them
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        cls,
+        func: Callable,
+        types: Sequence[type],
+        args: tuple = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
         kwargs = kwargs or {}
         name, rule = rowwise.rule_for(func)
         found = [v for v in rowwise.flatten((args, kwargs)) if is_hops(v)]
@@ -396,9 +280,9 @@ class HopFeatures:
                 f"with hops {[h.hops for h in found]}; a plain tensor is hop "
                 f"0). Precompute more hops."
             )
-        shared = sorted(hops)
+        shared = tuple(sorted(hops))
 
-        def stack(value):
+        def stack(value: Any) -> Any:
             return value.select(shared).stack if is_hops(value) else value
 
         inplace = kwargs.get("inplace", False)
@@ -406,22 +290,24 @@ class HopFeatures:
             kwargs = {**kwargs, "inplace": False}
         args, kwargs = tree_map(stack, (args, kwargs))
         result = first._wrap(name, func(*args, **kwargs), shared)
-        if inplace and is_hops(result):
-            first._rows, first._parts = result.stack, None
-            return first
+        if inplace:
+            # Only functions of one value can be in place.
+            whole = is_hops(result)
+            first._parts = [result.stack if whole else result]
+            return first if whole else result
         return result
 
-    def _wrap(self, name: str, result: Any, hops: list[int]) -> Any:
+    def _wrap(self, name: str, result: Any, hops: tuple[int, ...]) -> Any:
         if isinstance(result, (list, tuple)):
-            # torch.return_types want their items as one sequence.
+            # torch.return_types take their items as one sequence.
             return type(result)([self._wrap(name, r, hops) for r in result])
         if not isinstance(result, torch.Tensor):
             return result
         if result.dim() == 0 or len(result) != len(hops) * self._num_rows:
             raise rowwise.refuse(name, "changed the number of rows")
-        if hops == [0]:
+        if hops == (0,):
             return result
-        return self.from_stack(result, hops, self.filter, self.nodes)
+        return _make([result], hops, self.filter, self.nodes)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(torch.Tensor, name):
@@ -432,7 +318,7 @@ class HopFeatures:
         if not callable(method):
             raise rowwise.refuse(f".{name}", "is not known to be row-wise")
 
-        def call(*args, **kwargs):
+        def call(*args: Any, **kwargs: Any) -> Any:
             return self.__torch_function__(method, (), (self, *args), kwargs)
 
         return call
@@ -443,10 +329,35 @@ class HopFeatures:
     __hash__ = object.__hash__
 
 
-def _operator(name: str):
+def _make(
+    parts: list[torch.Tensor],
+    hops: tuple[int, ...],
+    filter: FilterSpec,
+    nodes: torch.Tensor | None,
+) -> HopFeatures:
+    """Make hop features in memory of their tensors or of one stack."""
+    found = HopFeatures.__new__(HopFeatures)
+    found._set_rows(parts, len(hops), nodes)
+    found._hops, found.filter = hops, filter
+    return found
+
+
+def _check_hops(hops: Sequence[int]) -> tuple[int, ...]:
+    """Return the hops; they have to ascend, because they are looked up."""
+    found = tuple(hops)
+    if not found or found[0] < 0 or list(found) != sorted(set(found)):
+        raise DGLError(
+            f"hops={list(found)} should be numbers of hops, 0 or more, "
+            f"ascending."
+        )
+    return found
+
+
+def _operator(name: str) -> Callable:
+    """Make an operator of hop features of that of tensors."""
     method = getattr(torch.Tensor, name)
 
-    def operate(self, *args):
+    def operate(self: HopFeatures, *args: Any) -> Any:
         return HopFeatures.__torch_function__(method, (), (self, *args))
 
     operate.__name__ = name
@@ -482,27 +393,3 @@ def _check_alike(name: str, found: list[HopFeatures]) -> None:
             raise rowwise.refuse(
                 name, f"of {first.ndim} and {other.ndim} dimensions"
             )
-
-
-def check_ids(ids: Any, argument: str) -> torch.Tensor:
-    """Node ids as a one-dimensional int64 tensor on the CPU."""
-    if not isinstance(ids, torch.Tensor):
-        ids = torch.as_tensor(ids)
-        if ids.numel() == 0:
-            ids = ids.long()
-    if ids.dtype == torch.bool:
-        raise DGLError(
-            f"{argument} is a mask: give ids, such as "
-            f"mask.nonzero().squeeze(1)."
-        )
-    if ids.is_floating_point() or ids.is_complex():
-        raise DGLError(f"{argument} should hold integer ids, got {ids.dtype}.")
-    if ids.dim() != 1:
-        raise DGLError(
-            f"{argument} should have one dimension, got shape "
-            f"{tuple(ids.shape)}."
-        )
-    ids = ids.cpu().to(torch.int64)
-    if len(ids) and int(ids.min()) < 0:
-        raise DGLError(f"{argument} holds {int(ids.min())}, not a node id.")
-    return ids

@@ -1,8 +1,8 @@
-"""Which torch functions act on each row by itself, and so on hop features.
+"""The torch functions that act on each row by itself, and so on hop features.
 
 Hop features are one stack of rows. A function that treats every row alone
 can be called on the stack as it is; one that mixes rows would mix nodes and
-hops. So there is a list of what is allowed, and everything else is refused.
+hops. This file lists the functions that are allowed and refuses all others.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,19 +13,23 @@ from dgl import DGLError
 
 
 class Call(NamedTuple):
-    """A torch function, and how its arguments relate to rows."""
+    """The arguments of a torch function, and the shape of the rows in them."""
 
-    rank: int  # dimensions of the hop features among its arguments
+    rank: int  # dimensions of the hop features among the arguments
     num_rows: int  # their rows in one hop
     args: tuple
-    kwargs: dict
+    kwargs: dict[str, Any]
 
 
-#: Says whether a plain tensor among the arguments holds rows of hop 0.
-Rule = Callable[[Call], Callable[[Any], bool]]
+#: Tells whether a plain tensor among the arguments holds rows of hop 0.
+HoldsRows = Callable[[torch.Tensor], bool]
+
+#: Refuses a call that mixes rows; otherwise says which tensors hold rows.
+Rule = Callable[[Call], HoldsRows]
 
 
 def refuse(name: str, why: str) -> DGLError:
+    """Return the error for a function that can't act on hop features."""
     return DGLError(
         f"{name} on hop features {why}. Only row-wise functions act on them; "
         f"for other models use dgl_lc.lc_transform."
@@ -33,12 +37,12 @@ def refuse(name: str, why: str) -> DGLError:
 
 
 def is_hops(value: Any) -> bool:
-    """Whether a value is hop features, without a circular import."""
+    """Return whether a value is hop features, without a circular import."""
     return hasattr(type(value), "_hop_axis")
 
 
 def flatten(value: Any) -> Iterable[Any]:
-    """The leaves of nested lists, tuples and dicts."""
+    """Give the leaves of nested lists, tuples and dicts."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from flatten(item)
@@ -49,6 +53,7 @@ def flatten(value: Any) -> Iterable[Any]:
 
 
 def _argument(call: Call, name: str, position: int, default: Any) -> Any:
+    """Return an argument that is given by its name or by its position."""
     if name in call.kwargs:
         return call.kwargs[name]
     if len(call.args) > position:
@@ -57,9 +62,9 @@ def _argument(call: Call, name: str, position: int, default: Any) -> Any:
 
 
 def _elementwise(name: str) -> Rule:
-    """Arguments are broadcast against each other."""
+    """Make the rule of a function that broadcasts its arguments."""
 
-    def rule(call: Call):
+    def rule(call: Call) -> HoldsRows:
         def holds_rows(tensor: torch.Tensor) -> bool:
             if tensor.dim() < call.rank:
                 return False
@@ -86,9 +91,12 @@ def _elementwise(name: str) -> Rule:
 
 
 def _first(name: str, check: Callable[[Call], None] | None = None) -> Rule:
-    """Only the first argument holds rows; the others are weights."""
+    """Make the rule of a function of rows and of weights.
 
-    def rule(call: Call):
+    Only the first argument holds rows.
+    """
+
+    def rule(call: Call) -> HoldsRows:
         rows = _argument(call, "input", 0, None)
         others = [*call.args[1:], *call.kwargs.values()]
         mixed = any(v is not rows and is_hops(v) for v in flatten(others))
@@ -102,6 +110,8 @@ def _first(name: str, check: Callable[[Call], None] | None = None) -> Rule:
 
 
 def _matmul(name: str) -> Rule:
+    """Make the rule of a product of the rows with a matrix."""
+
     def check(call: Call) -> None:
         other = _argument(call, "other", 1, _argument(call, "mat2", 1, None))
         if not isinstance(other, torch.Tensor) or other.dim() > 2:
@@ -111,6 +121,8 @@ def _matmul(name: str) -> Rule:
 
 
 def _normalized_shape(name: str) -> Rule:
+    """Make the rule of a function that normalises over some dimensions."""
+
     def check(call: Call) -> None:
         shape = _argument(call, "normalized_shape", 1, ())
         if len(tuple(shape)) >= call.rank:
@@ -122,12 +134,13 @@ def _normalized_shape(name: str) -> Rule:
 def _along(
     name: str, position: int, default: int | None = None, new: int = 0
 ) -> Rule:
-    """Works along a dimension, which must not be that of the rows.
+    """Make the rule of a function along a dimension other than the rows'.
 
-    ``new`` is 1 where the function makes a dimension.
+    ``position`` is that of the argument ``dim``; ``new`` is 1 for a function
+    that adds a dimension.
     """
 
-    def rule(call: Call):
+    def rule(call: Call) -> HoldsRows:
         dim = _argument(call, "dim", position, default)
         if name in ("max", "min"):
             other = _argument(call, "other", 1, None)
@@ -157,7 +170,7 @@ def _along(
 
 
 def _ignored(name: str) -> Rule:
-    """Other tensors only lend their type or device."""
+    """Make the rule of a function that reads the type of other tensors only."""
     return lambda call: lambda tensor: False
 
 
@@ -212,7 +225,7 @@ RULES |= {
 
 
 def rule_for(func: Callable) -> tuple[str, Rule]:
-    """The name of a torch function and its rule, or an error."""
+    """Return the name of a torch function and its rule, or raise an error."""
     name = getattr(func, "__name__", str(func))
     if name in ("cross_entropy", "nll_loss", "cross_entropy_loss"):
         raise refuse(
@@ -222,11 +235,11 @@ def rule_for(func: Callable) -> tuple[str, Rule]:
             "hops the model needs",
         )
     if name == "contiguous":
-        # What DGL calls on everything it is about to aggregate.
+        # DGL calls it on everything that it is about to aggregate.
         raise refuse(
             name,
-            "is not there: update_all and dgl.nn aggregate over a graph, "
-            "where hop features are aggregated already. Use dgl_lc.nn."
+            "is not possible: update_all and dgl.nn aggregate over a graph, "
+            "but hop features are aggregated already. Use dgl_lc.nn."
             "LCGraphConv, or h.shift()",
         )
     if name not in RULES:

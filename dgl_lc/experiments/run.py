@@ -12,8 +12,8 @@ from torch import nn
 
 from .. import nn as models
 from ..data import NodeData
-from ..hops import HopFeatures
 from ..nn.model import HopModel
+from ..node_rows import NodeRows
 from ..training import Fit, fit, predict
 from . import originals
 
@@ -112,7 +112,7 @@ def prepare(
     return seen, unseen, time.perf_counter() - start
 
 
-def _rows(model, graph, data, splits, options) -> HopFeatures:
+def _rows(model, graph, data, splits, options) -> NodeRows:
     nodes = torch.cat(splits)
     if len(nodes) == graph.num_nodes():
         return model.precompute(graph, data.feat, **options)

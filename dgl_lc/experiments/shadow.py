@@ -16,8 +16,8 @@ from dgl.nn import AvgPooling, GATConv, MaxPooling
 from torch import nn
 
 from ..data import NodeData
-from ..hops import check_ids
 from ..nn.dropout import Dropout
+from ..node_rows import check_ids
 from ..training import Fit
 from ..training.epochs import Run, parameter_groups
 from ..training.predict import check_output, model_device

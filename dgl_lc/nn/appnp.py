@@ -1,14 +1,16 @@
 """Torch module for the LC version of APPNP."""
 
+from collections.abc import Callable
+
+import dgl
 import torch as th
 import torch.nn.functional as F
 
-from .gprgnn import check_propagation, pagerank
-from .mlp import MLP
-from .model import HopModel, activation_name, check_sizes
+from .model import Features, check_sizes
+from .polynomial import PolynomialModel, pagerank
 
 
-class LCAPPNP(HopModel):
+class LCAPPNP(PolynomialModel):
     r"""LC version of APPNP, from `Predict then Propagate: Graph Neural
     Networks meet Personalized PageRank <https://arxiv.org/abs/1810.05997>`__
 
@@ -29,15 +31,15 @@ class LCAPPNP(HopModel):
     out_feats : int
         Output feature size; the number of classes.
     K : int, optional
-        The steps of the propagation. Default: 10.
+        The number of steps of the propagation. Default: 10.
     alpha : float, optional
         The teleport probability. Default: 0.1.
     num_layers : int, optional
         The perceptron's layers. Default: 2.
     dropout : float, optional
-        Dropped before each of the perceptron's layers. Default: 0.
+        Dropout rate before each of the perceptron's layers. Default: 0.
     activation : callable or str, optional
-        Between the perceptron's layers. Default: ReLU.
+        The activation between the perceptron's layers. Default: ReLU.
     norm : str, optional
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
@@ -56,64 +58,27 @@ class LCAPPNP(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        K=10,
-        alpha=0.1,
-        num_layers=2,
-        dropout=0.0,
-        activation=F.relu,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        K: int = 10,
+        alpha: float = 0.1,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(
-            in_feats=in_feats,
-            hid_feats=hid_feats,
-            out_feats=out_feats,
-            num_layers=num_layers,
-        )
-        check_propagation(K, alpha)
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
-        self._K = K
-        self._alpha = alpha
+        check_sizes(hid_feats=hid_feats, num_layers=num_layers)
         widths = [hid_feats] * (num_layers - 1)
-        self.mlp = MLP([in_feats, *widths, out_feats], dropout, activation)
+        super().__init__(
+            in_feats, hid_feats, out_feats, widths, K, alpha, dropout,
+            activation, norm, self_loop,
+        )  # fmt: skip
+        self.theta: th.Tensor
         self.register_buffer("theta", pagerank(K, alpha), persistent=False)
 
-    @property
-    def hops(self):
-        """The hops the model needs: 0 to K."""
-        return list(range(self._K + 1))
-
-    @property
-    def config(self):
-        """The arguments that make such a model again."""
-        return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
-            "K": self._K,
-            "alpha": self._alpha,
-            "num_layers": len(self.mlp.layers),
-            "dropout": self.mlp.dropout.p,
-            "activation": activation_name(self.mlp.activation),
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
-        }
-
-    def reset_parameters(self):
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters.
-        """
-        self.mlp.reset_parameters()
-
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -134,9 +99,3 @@ class LCAPPNP(HopModel):
         """
         rows = self.mlp(self.inputs(graph, feat))
         return th.tensordot(self.theta, rows, dims=1)
-
-    def extra_repr(self):
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
-        return f"K={self._K}, alpha={self._alpha}"

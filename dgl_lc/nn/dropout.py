@@ -17,7 +17,7 @@ _FEW = 2048
 
 
 class Dropout(nn.Dropout):
-    """:class:`torch.nn.Dropout`, drawing 16 bits a value on a CPU.
+    """:class:`torch.nn.Dropout` that draws 16 bits per value on a CPU.
 
     The probability is ``p`` to the next of 65536 steps, and what is kept is
     scaled by exactly its inverse, so that the mean stays. On other devices,
@@ -59,6 +59,6 @@ def dropout(feat: th.Tensor, p: float) -> th.Tensor:
 
 
 def _draw(count: int) -> th.Tensor:
-    """Random int16, all 65536 of them alike; four from each draw of torch."""
+    """Draw int16, each of the 65536 as likely; torch draws four at a time."""
     drawn = th.empty(-(-count // 4), dtype=th.int64)
     return drawn.random_(-(2**63), None).view(th.int16)[:count]

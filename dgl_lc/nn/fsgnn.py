@@ -1,23 +1,28 @@
 """Torch module for FSGNN."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import dgl
 import torch as th
 import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 
+from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
 from .dropout import Dropout
-from .gprgnn import check_propagation
 from .model import (
+    Features,
     SeveralFilters,
     activation_name,
-    check_sizes,
+    check_last_hop,
     get_activation,
+    reset_all,
 )
 
-#: Of the hop stores, below ``out``.
+#: Names of the folders of the two hop stores, below ``out``.
 _FOLDERS = ("with-loops", "without-loops")
 
 
@@ -50,7 +55,7 @@ class FSGNN(SeveralFilters):
     K : int, optional
         The last hop. Default: 3.
     dropout : float, optional
-        Dropped from the concatenation. Default: 0.
+        Dropout rate of the concatenation. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
@@ -58,7 +63,7 @@ class FSGNN(SeveralFilters):
     num_layers : int, optional
         2, or 3 for a hidden layer of ``hid_feats`` columns. Default: 2.
     dropout2 : float, optional
-        Dropped after the hidden layer. Default: as ``dropout``.
+        Dropout rate after the hidden layer. Default: ``dropout``.
 
     Examples
     --------
@@ -76,28 +81,25 @@ class FSGNN(SeveralFilters):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        K=3,
-        dropout=0.0,
-        activation=F.relu,
-        norm="both",
-        num_layers=2,
-        dropout2=None,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        K: int = 3,
+        dropout: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
+        num_layers: int = 2,
+        dropout2: float | None = None,
     ):
-        super().__init__(in_feats, norm)
-        check_sizes(in_feats=in_feats, hid_feats=hid_feats, out_feats=out_feats)
-        check_propagation(K, 0)
+        super().__init__(in_feats, hid_feats, out_feats, norm)
+        check_last_hop(K)
         if num_layers not in (2, 3):
             raise DGLError(f"num_layers={num_layers!r} should be 2 or 3.")
         if num_layers == 2 and dropout2 is not None:
             raise DGLError(
-                f"dropout2={dropout2!r} is for the hidden layer, which there "
-                f"is with num_layers=3."
+                f"dropout2={dropout2!r} is for the hidden layer, which exists "
+                f"with num_layers=3 only: omit it, or give num_layers=3."
             )
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
         self._K = K
         self._activation = get_activation(activation)
         self.layers = nn.ModuleList(
@@ -106,7 +108,7 @@ class FSGNN(SeveralFilters):
         self.att = nn.Parameter(th.empty(self.num_inputs))
         self.dropout = Dropout(dropout)
         width = hid_feats * self.num_inputs
-        self.hidden = None
+        self.hidden: nn.Linear | None = None
         if num_layers == 3:
             self.hidden = nn.Linear(width, hid_feats)
             self.dropout2 = Dropout(dropout if dropout2 is None else dropout2)
@@ -115,48 +117,53 @@ class FSGNN(SeveralFilters):
         self.reset_parameters()
 
     @property
-    def hops(self):
+    def hops(self) -> list[int]:
         """The hops the model needs, of both filters: 0 to K."""
         return list(range(self._K + 1))
 
     @property
-    def num_inputs(self):
-        """How many feature matrices the model reads."""
-        return 2 * self._K + 1
+    def input_names(self) -> list[str]:
+        """What each input is: the features, and their hops by both filters."""
+        norm = self.filter.norm
+        hops = [
+            f"hop {k} (norm={norm!r}, self_loop={self_loop})"
+            for self_loop in (True, False)
+            for k in self.hops[1:]
+        ]
+        return ["features", *hops]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
+            **super().config,
             "K": self._K,
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
-            "norm": self.filter.norm,
             "num_layers": 2 if self.hidden is None else 3,
             "dropout2": None if self.hidden is None else self.dropout2.p,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
         -----------
         Reinitialize learnable parameters; all inputs weigh the same.
         """
-        for layer in [*self.layers, self.hidden, self.output]:
-            if layer is not None:
-                layer.reset_parameters()
+        reset_all([*self.layers, self.output])
+        if self.hidden is not None:
+            self.hidden.reset_parameters()
         nn.init.ones_(self.att)
 
-    def precompute(self, graph, feat, **options):
+    def precompute(
+        self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
+    ) -> ModelInputs:
         r"""
 
         Description
         -----------
-        The inputs: the features, their hops with, and those without
+        Compute the inputs: the features, their hops with, and those without
         self-loops.
 
         Parameters
@@ -171,7 +178,7 @@ class FSGNN(SeveralFilters):
 
         Returns
         -------
-        HopFeatures
+        ModelInputs
             :math:`2K + 1` inputs.
         """
         norm, nodes = self.filter.norm, options.get("nodes")
@@ -188,7 +195,7 @@ class FSGNN(SeveralFilters):
         )  # fmt: skip
         return self._inputs([*with_loops, *without], nodes)
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -199,7 +206,7 @@ class FSGNN(SeveralFilters):
         ----------
         graph : DGLGraph or None
             The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
+        feat : ModelInputs, sequence of torch.Tensor, or torch.Tensor
             The inputs, as :meth:`precompute` gives them, or the features.
 
         Returns
@@ -222,7 +229,7 @@ class FSGNN(SeveralFilters):
             rst = self.dropout2(self._activation(self.hidden(rst)))
         return self.output(rst)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """

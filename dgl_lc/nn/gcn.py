@@ -1,7 +1,11 @@
 """Torch module for the LC version of GCN."""
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
+import dgl
+import torch as th
 import torch.nn.functional as F
 from torch import nn
 
@@ -9,10 +13,12 @@ from ..hops import HopFeatures
 from .dropout import Dropout
 from .graphconv import LCGraphConv
 from .model import (
+    Features,
     HopModel,
     activation_name,
     check_sizes,
     get_activation,
+    reset_all,
 )
 
 
@@ -30,13 +36,13 @@ class LCGCN(HopModel):
     in_feats : int
         Input feature size.
     hid_feats : int
-        Columns of the layers between.
+        Columns of the hidden layers.
     out_feats : int
         Output feature size; the number of classes.
     num_layers : int, optional
         K, the number of layers. Default: 2.
     dropout : float, optional
-        Dropped before each layer. Default: 0.
+        Dropout rate before each layer. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
@@ -59,24 +65,17 @@ class LCGCN(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        num_layers=2,
-        dropout=0.0,
-        activation=F.relu,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(
-            in_feats=in_feats,
-            hid_feats=hid_feats,
-            out_feats=out_feats,
-            num_layers=num_layers,
-        )
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
+        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
+        check_sizes(num_layers=num_layers)
         self._activation = get_activation(activation)
         widths = [in_feats, *[hid_feats] * (num_layers - 1), out_feats]
         self.layers = nn.ModuleList(
@@ -86,35 +85,30 @@ class LCGCN(HopModel):
         self.dropout = Dropout(dropout)
 
     @property
-    def hops(self):
+    def hops(self) -> list[int]:
         """The hop the model needs: K."""
         return [len(self.layers)]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
+            **super().config,
             "num_layers": len(self.layers),
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
         -----------
         Reinitialize learnable parameters.
         """
-        for layer in self.layers:
-            layer.reset_parameters()
+        reset_all(self.layers)
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -134,7 +128,7 @@ class LCGCN(HopModel):
             Shape (rows, out_feats).
         """
         rows = self.inputs(graph, feat)[0]
-        rst = HopFeatures.from_stack(rows, self.hops, self.filter)
+        rst: Any = HopFeatures.from_stack(rows, self.hops, self.filter)
         for number, layer in enumerate(self.layers):
             if number:
                 rst = self._activation(rst)

@@ -1,16 +1,19 @@
 """Torch module for the LC version of GPRGNN."""
 
+from collections.abc import Callable
+from typing import Any
+
+import dgl
 import torch as th
 import torch.nn.functional as F
-from dgl import DGLError
 from torch import nn
 
 from .dropout import Dropout
-from .mlp import MLP
-from .model import HopModel, activation_name, check_sizes
+from .model import Features, check_sizes
+from .polynomial import PolynomialModel, pagerank
 
 
-class LCGPRGNN(HopModel):
+class LCGPRGNN(PolynomialModel):
     r"""LC version of GPRGNN, from `GNN Transformation Framework for Improving
     Efficiency and Scalability <https://arxiv.org/abs/2207.12000>`__
 
@@ -39,10 +42,10 @@ class LCGPRGNN(HopModel):
     alpha : float, optional
         :math:`\alpha` of the coefficients' start, 0 to 1. Default: 0.1.
     dropout : float, optional
-        Dropped before each of the perceptron's layers. Default: 0.
+        Dropout rate before each of the perceptron's layers. Default: 0.
     dprate : float, optional
-        Dropped from the perceptron's output (before the propagation in
-        GPRGNN). Default: 0.
+        Dropout rate of the perceptron's output (in GPRGNN, before the
+        propagation). Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
@@ -71,72 +74,47 @@ class LCGPRGNN(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        K=5,
-        num_layers=4,
-        alpha=0.1,
-        dropout=0.0,
-        dprate=0.0,
-        activation=F.relu,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        K: int = 5,
+        num_layers: int = 4,
+        alpha: float = 0.1,
+        dropout: float = 0.0,
+        dprate: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(
-            in_feats=in_feats,
-            hid_feats=hid_feats,
-            out_feats=out_feats,
-            num_layers=num_layers,
-        )
-        check_propagation(K, alpha)
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
-        self._K = K
-        self._alpha = alpha
+        check_sizes(hid_feats=hid_feats, num_layers=num_layers)
         widths = [hid_feats] * (num_layers - 1)
         if num_layers > 2:
             widths[-1] = max(1, hid_feats // 2)
-        self.mlp = MLP([in_feats, *widths, out_feats], dropout, activation)
+        super().__init__(
+            in_feats, hid_feats, out_feats, widths, K, alpha, dropout,
+            activation, norm, self_loop,
+        )  # fmt: skip
         self.dprate = Dropout(dprate)
         self.gamma = nn.Parameter(th.empty(K + 1))
         self.reset_parameters()
 
     @property
-    def hops(self):
-        """The hops the model needs: 0 to K."""
-        return list(range(self._K + 1))
-
-    @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
-        return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
-            "K": self._K,
-            "num_layers": len(self.mlp.layers),
-            "alpha": self._alpha,
-            "dropout": self.mlp.dropout.p,
-            "dprate": self.dprate.p,
-            "activation": activation_name(self.mlp.activation),
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
-        }
+        return {**super().config, "dprate": self.dprate.p}
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
         -----------
         Reinitialize learnable parameters, the coefficients included.
         """
-        self.mlp.reset_parameters()
+        super().reset_parameters()
         with th.no_grad():
             self.gamma.copy_(pagerank(self._K, self._alpha))
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -157,29 +135,3 @@ class LCGPRGNN(HopModel):
         """
         rows = self.dprate(self.mlp(self.inputs(graph, feat)))
         return th.tensordot(self.gamma, rows, dims=1)
-
-    def extra_repr(self):
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
-        return f"K={self._K}, alpha={self._alpha}"
-
-
-def pagerank(K: int, alpha: float) -> th.Tensor:
-    r"""Coefficients of K steps of personalised PageRank.
-
-    >>> pagerank(2, 0.5)
-    tensor([0.5000, 0.2500, 0.2500])
-    """
-    steps = th.arange(K + 1)
-    found = alpha * (1 - alpha) ** steps.double()
-    found[K] = (1 - alpha) ** K
-    return found.float()
-
-
-def check_propagation(K: int, alpha: float) -> None:
-    """Refuse hops or a teleport probability that mean nothing."""
-    if isinstance(K, bool) or not isinstance(K, int) or K < 0:
-        raise DGLError(f"K={K!r} should be an integer, 0 or more.")
-    if not 0 <= alpha <= 1:
-        raise DGLError(f"alpha={alpha!r} should be between 0 and 1.")

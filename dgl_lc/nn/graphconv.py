@@ -1,5 +1,9 @@
 """Torch module for the LC version of GraphConv."""
 
+from collections.abc import Callable
+from typing import Any
+
+import dgl
 import torch as th
 from dgl import DGLError
 from torch import nn
@@ -21,7 +25,7 @@ class LCGraphConv(nn.Module):
     .. math::
       h^{(l+1)}[k] = \sigma(h^{(l)}[k + 1] W^{(l)} + b^{(l)})
 
-    A stack of K of these layers eats hop K of the features, computed once by
+    A stack of K of these layers reads hop K of the features, computed once by
     :func:`dgl_lc.block_aggregate`, and trains on mini-batches of rows without
     a graph. The layers of a DGL model can be swapped with it one by one:
     signature, parameters and their names are GraphConv's.
@@ -63,13 +67,13 @@ class LCGraphConv(nn.Module):
 
     def __init__(
         self,
-        in_feats,
-        out_feats,
-        norm="both",
-        weight=True,
-        bias=True,
-        activation=None,
-        allow_zero_in_degree=False,
+        in_feats: int,
+        out_feats: int,
+        norm: str = "both",
+        weight: bool = True,
+        bias: bool = True,
+        activation: Callable | None = None,
+        allow_zero_in_degree: bool = False,
     ):
         super().__init__()
         if norm not in NORMS:
@@ -92,7 +96,7 @@ class LCGraphConv(nn.Module):
         self._activation = activation
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
@@ -105,7 +109,13 @@ class LCGraphConv(nn.Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, graph, feat, weight=None, edge_weight=None):
+    def forward(
+        self,
+        graph: dgl.DGLGraph | None,
+        feat: HopFeatures,
+        weight: th.Tensor | None = None,
+        edge_weight: th.Tensor | None = None,
+    ) -> Any:
         r"""
 
         Description
@@ -138,13 +148,12 @@ class LCGraphConv(nn.Module):
                 f"is hop 0: its hops were used up by earlier layers, or by "
                 f"meeting a plain tensor."
             )
-        if feat.filter is not None and feat.filter.norm != self._norm:
+        if feat.filter.norm != self._norm:
             raise DGLError(
                 f"LCGraphConv has norm={self._norm!r}, but the hop features "
                 f"were precomputed with norm={feat.filter.norm!r}."
             )
-        weighted = feat.filter is not None and feat.filter.weighted
-        if edge_weight is not None and not weighted:
+        if edge_weight is not None and not feat.filter.weighted:
             raise DGLError(
                 "edge_weight was given, but the hop features are of a filter "
                 "without weights: give edge_weight= to block_aggregate."
@@ -171,7 +180,7 @@ class LCGraphConv(nn.Module):
             rst = self._activation(rst)
         return rst
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """

@@ -1,19 +1,24 @@
 """Torch module for the LC version of H2GCN."""
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
+import dgl
+import torch as th
 import torch.nn.functional as F
 from torch import nn
 from torch.nn import init
 
+from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
 from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
 from .dropout import Dropout
-from .gprgnn import check_propagation
 from .model import (
+    Features,
     SeveralFilters,
     activation_name,
-    check_sizes,
+    check_last_hop,
     get_activation,
 )
 
@@ -45,7 +50,7 @@ class LCH2GCN(SeveralFilters):
     K : int, optional
         The rounds of aggregation. Default: 2.
     dropout : float, optional
-        Dropped before the last layer. Default: 0.
+        Dropout rate before the last layer. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
@@ -66,19 +71,16 @@ class LCH2GCN(SeveralFilters):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        K=2,
-        dropout=0.0,
-        activation=F.relu,
-        norm="both",
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        K: int = 2,
+        dropout: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
     ):
-        super().__init__(in_feats, norm, False)
-        check_sizes(in_feats=in_feats, hid_feats=hid_feats, out_feats=out_feats)
-        check_propagation(K, 0)
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
+        super().__init__(in_feats, hid_feats, out_feats, norm, False)
+        check_last_hop(K)
         self._K = K
         self._activation = get_activation(activation)
         self.embedding = nn.Linear(in_feats, hid_feats, bias=False)
@@ -89,12 +91,12 @@ class LCH2GCN(SeveralFilters):
         self.reset_parameters()
 
     @property
-    def hops(self):
-        """How many filters the words have: 0 to K."""
+    def hops(self) -> list[int]:
+        """The lengths of the words: 0 to K."""
         return list(range(self._K + 1))
 
     @property
-    def words(self):
+    def words(self) -> list[tuple[int, ...]]:
         """The words of the two filters, in the order of the inputs."""
         return [
             word
@@ -103,24 +105,26 @@ class LCH2GCN(SeveralFilters):
         ]
 
     @property
-    def num_inputs(self):
-        """How many feature matrices the model reads."""
-        return len(self.words)
+    def input_names(self) -> list[str]:
+        """What each input is: the features at a word of the two filters."""
+        norm = self.filter.norm
+        return [
+            " ".join([*(f"S{letter}" for letter in word), "features"])
+            + (f" (norm={norm!r})" if word else "")
+            for word in self.words
+        ]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
+            **super().config,
             "K": self._K,
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
-            "norm": self.filter.norm,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
@@ -130,13 +134,20 @@ class LCH2GCN(SeveralFilters):
         init.xavier_uniform_(self.embedding.weight)
         init.xavier_uniform_(self.output.weight)
 
-    def precompute(self, graph, feat, nodes=None, memory=None, **options):
+    def precompute(
+        self,
+        graph: dgl.DGLGraph,
+        feat: th.Tensor,
+        nodes: th.Tensor | None = None,
+        memory: int | str | None = None,
+        **options: Any,
+    ) -> ModelInputs:
         r"""
 
         Description
         -----------
-        The features at all words. Exact 2-hop neighbourhoods are very large
-        on graphs with hubs: their size is estimated first.
+        Compute the features at all words. Exact 2-hop neighbourhoods are
+        very large on graphs with hubs: their size is estimated first.
 
         Parameters
         ----------
@@ -145,7 +156,7 @@ class LCH2GCN(SeveralFilters):
         feat : torch.Tensor
             Its node features.
         nodes : torch.Tensor, optional
-            Give only these rows.
+            Ids of the nodes whose rows are wanted. Default: all nodes.
         memory : int or str, optional
             Bytes the exact 2-hop neighbourhoods may take. Default: "4GiB".
         **options
@@ -153,12 +164,12 @@ class LCH2GCN(SeveralFilters):
 
         Returns
         -------
-        HopFeatures
+        ModelInputs
             An input for each word.
         """
         near = one_hop_graph(graph)
         graphs = {1: near, 2: two_hop_graph(near, memory)}
-        found = {(): feat}
+        found: dict[tuple[int, ...], th.Tensor] = {(): feat}
         for word in self.words[1:]:
             # The first letter is the filter that is applied last.
             hops = block_aggregate(
@@ -171,7 +182,7 @@ class LCH2GCN(SeveralFilters):
             inputs = [tensor[nodes] for tensor in inputs]
         return self._inputs(inputs, nodes)
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -182,7 +193,7 @@ class LCH2GCN(SeveralFilters):
         ----------
         graph : DGLGraph or None
             The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
+        feat : ModelInputs, sequence of torch.Tensor, or torch.Tensor
             The inputs, as :meth:`precompute` gives them, or the features.
 
         Returns
@@ -194,7 +205,7 @@ class LCH2GCN(SeveralFilters):
         rst = rows.transpose(0, 1).flatten(1)
         return self.output(self.dropout(rst))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """

@@ -1,5 +1,9 @@
 """Torch module for the LC version of JKNet."""
 
+from collections.abc import Callable
+from typing import Any
+
+import dgl
 import torch as th
 import torch.nn.functional as F
 from dgl import DGLError
@@ -8,6 +12,7 @@ from torch.nn import init
 
 from .dropout import Dropout
 from .model import (
+    Features,
     HopModel,
     activation_name,
     check_sizes,
@@ -43,7 +48,7 @@ class LCJKNet(HopModel):
         ``'cat'`` or ``'max'``, as in :class:`dgl.nn.JumpingKnowledge`.
         Default: ``'cat'``.
     dropout : float, optional
-        Dropped before each layer. Default: 0.
+        Dropout rate before each layer. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
@@ -70,28 +75,20 @@ class LCJKNet(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        num_layers=3,
-        mode="cat",
-        dropout=0.0,
-        activation=F.relu,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        num_layers: int = 3,
+        mode: str = "cat",
+        dropout: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(
-            in_feats=in_feats,
-            hid_feats=hid_feats,
-            out_feats=out_feats,
-            num_layers=num_layers,
-        )
+        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
+        check_sizes(num_layers=num_layers)
         if mode not in ("cat", "max"):
             raise DGLError(f"mode={mode!r} should be 'cat' or 'max'.")
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
-        self._num_layers = num_layers
         self._mode = mode
         self._activation = get_activation(activation)
         width = hid_feats if mode == "cat" else out_feats
@@ -100,32 +97,28 @@ class LCJKNet(HopModel):
             for layer in range(num_layers)
         )
         self.dropout = Dropout(dropout)
-        self.output = None
+        self.output: nn.Linear | None = None
         if mode == "cat":
             self.output = nn.Linear(num_layers * hid_feats, out_feats)
         self.reset_parameters()
 
     @property
-    def hops(self):
+    def hops(self) -> list[int]:
         """The hops the model needs: 1 to K."""
-        return list(range(1, self._num_layers + 1))
+        return list(range(1, len(self.layers) + 1))
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
-            "num_layers": self._num_layers,
+            **super().config,
+            "num_layers": len(self.layers),
             "mode": self._mode,
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
@@ -133,12 +126,12 @@ class LCJKNet(HopModel):
         Reinitialize learnable parameters, as GraphConv's and Linear's.
         """
         for layer in self.layers:
-            init.xavier_uniform_(layer.weight)
-            init.zeros_(layer.bias)
+            init.xavier_uniform_(layer.get_parameter("weight"))
+            init.zeros_(layer.get_parameter("bias"))
         if self.output is not None:
             self.output.reset_parameters()
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -166,13 +159,13 @@ class LCJKNet(HopModel):
             # The first of the branches that are left ends with this layer.
             branches.append(rows[0])
             rows = rows[1:]
-        if self._mode == "max":
+        if self.output is None:
             return th.stack(branches).amax(dim=0)
         rst = self._activation(th.cat(branches, dim=-1))
         return self.output(self.dropout(rst))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """
-        return f"num_layers={self._num_layers}, mode={self._mode}"
+        return f"num_layers={len(self.layers)}, mode={self._mode}"

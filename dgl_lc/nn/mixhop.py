@@ -1,5 +1,9 @@
 """Torch module for the LC version of MixHop."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import dgl
 import torch as th
 from dgl import DGLError
 from torch import nn
@@ -7,10 +11,12 @@ from torch.nn import init
 
 from .dropout import Dropout
 from .model import (
+    Features,
     HopModel,
     activation_name,
     check_sizes,
     get_activation,
+    reset_all,
 )
 
 
@@ -38,18 +44,18 @@ class LCMixHop(HopModel):
     out_feats : int
         Output feature size; the number of classes.
     num_layers : int, optional
-        Default: 2.
+        The number of layers. Default: 2.
     p : sequence of int, optional
         The powers. Default: ``(0, 1, 2)``.
     input_dropout : float, optional
-        Dropped from the features. Default: 0.
+        Dropout rate of the features. Default: 0.
     layer_dropout : float, optional
-        Dropped before each later layer. Default: 0.
+        Dropout rate before each later layer. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: :func:`torch.tanh`.
     batchnorm : bool, optional
-        Normalise each layer; one set of statistics for all hops. Default:
-        False.
+        Whether each layer is normalised, with one set of statistics for all
+        hops. Default: False.
     norm : str, optional
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
@@ -70,31 +76,24 @@ class LCMixHop(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        num_layers=2,
-        p=(0, 1, 2),
-        input_dropout=0.0,
-        layer_dropout=0.0,
-        activation=th.tanh,
-        batchnorm=False,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        num_layers: int = 2,
+        p: Sequence[int] = (0, 1, 2),
+        input_dropout: float = 0.0,
+        layer_dropout: float = 0.0,
+        activation: Callable | str = th.tanh,
+        batchnorm: bool = False,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(
-            in_feats=in_feats,
-            hid_feats=hid_feats,
-            out_feats=out_feats,
-            num_layers=num_layers,
-        )
+        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
+        check_sizes(num_layers=num_layers)
         powers = sorted(p)
         whole = all(isinstance(q, int) and q >= 0 for q in powers)
         if not powers or not whole or len(set(powers)) < len(powers):
             raise DGLError(f"p={p!r} should hold different powers, 0 or more.")
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
         self._p = powers
         self._activation = get_activation(activation)
         self._batchnorm = batchnorm
@@ -124,28 +123,24 @@ class LCMixHop(HopModel):
         self.reset_parameters()
 
     @property
-    def hops(self):
+    def hops(self) -> list[int]:
         """The hops the model needs: all sums of powers."""
         return self._needed[0]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
+            **super().config,
             "num_layers": len(self.layers),
             "p": self._p,
             "input_dropout": self.input_dropout.p,
             "layer_dropout": self.layer_dropout.p,
             "batchnorm": self._batchnorm,
             "activation": activation_name(self._activation),
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
@@ -153,13 +148,12 @@ class LCMixHop(HopModel):
         Reinitialize learnable parameters and the statistics of the norms.
         """
         for layer in self.layers:
-            for linear in layer.values():
-                init.xavier_uniform_(linear.weight)
-        for norm in self.norms:
-            norm.reset_parameters()
+            for linear in layer.children():
+                init.xavier_uniform_(linear.get_parameter("weight"))
+        reset_all(self.norms)
         init.xavier_uniform_(self.output.weight)
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -187,14 +181,15 @@ class LCMixHop(HopModel):
             columns = []
             for q in self._p:
                 places = [before.index(k + q) for k in after]
-                columns.append(layer[str(q)](rows[places]))
+                linear = layer.get_submodule(str(q))
+                columns.append(linear(rows[places]))
             rows = th.cat(columns, dim=-1)
             if self._batchnorm:
                 rows = self.norms[number](rows.flatten(0, 1)).view_as(rows)
             rows = self._activation(rows)
         return self.output(rows[0])
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """

@@ -7,7 +7,7 @@ import torch as th
 from torch import nn
 
 from .dropout import Dropout
-from .model import get_activation
+from .model import get_activation, reset_all
 
 
 class MLP(nn.Module):
@@ -16,11 +16,11 @@ class MLP(nn.Module):
     Parameters
     ----------
     widths : sequence of int
-        Columns of the input, of each layer, of the output.
+        Columns of the input and of the output of each layer.
     dropout : float
-        Dropped before each layer.
+        Dropout rate before each layer.
     activation : callable or str
-        Between the layers.
+        The activation between the layers.
     """
 
     def __init__(
@@ -33,10 +33,9 @@ class MLP(nn.Module):
         self.dropout = Dropout(dropout)
         self.activation = get_activation(activation)
 
-    def reset_parameters(self):
-        """Initialise all layers anew."""
-        for layer in self.layers:
-            layer.reset_parameters()
+    def reset_parameters(self) -> None:
+        """Reinitialize the learnable parameters of all layers."""
+        reset_all(self.layers)
 
     def forward(self, feat: th.Tensor) -> th.Tensor:
         for number, layer in enumerate(self.layers):

@@ -1,7 +1,7 @@
-"""What the whole models have in common: where their hop features come from."""
+"""Base classes of the models: where their hop features come from."""
 
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import dgl
@@ -10,8 +10,13 @@ import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 
-from ..hops import FilterSpec, HopFeatures, check_ids
+from ..hops import FilterSpec, HopFeatures
+from ..node_rows import ModelInputs, NodeRows, check_ids
 from ..precompute import block_aggregate
+from .cache import InputCache
+
+#: What the ``forward`` of a model takes as its features.
+Features = NodeRows | Sequence[th.Tensor] | th.Tensor
 
 
 class HopModel(nn.Module):
@@ -19,30 +24,44 @@ class HopModel(nn.Module):
 
     A subclass says which hops it needs (:attr:`hops`) and computes from their
     rows. Its ``forward(graph, feat)`` takes hop features, or a plain sequence
-    of hop tensors, with any graph or None; or a graph and its features, and
-    then precomputes once and keeps the result for as long as it is called
-    with the same.
+    of hop tensors, with any graph or None; or a graph and its features. In
+    the latter case it precomputes once, and uses the result again for as long
+    as the graph and the features stay the same.
 
     Parameters
     ----------
     in_feats : int
-        Columns of the features.
+        Input feature size.
+    hid_feats : int or None
+        Columns of the hidden layers; None for a model that has none.
+    out_feats : int
+        Output feature size; the number of classes.
     norm : str
         The norm of the filter, as in :class:`dgl.nn.GraphConv`.
     self_loop : bool
         Whether the filter gives every node exactly one self-loop.
     """
 
-    #: Parameters that training should not decay.
+    #: Names of the parameters that training should not decay.
     no_weight_decay: frozenset[str] = frozenset()
 
     def __init__(
-        self, in_feats: int, norm: str = "both", self_loop: bool = True
+        self,
+        in_feats: int,
+        hid_feats: int | None,
+        out_feats: int,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
         super().__init__()
+        hidden = {} if hid_feats is None else {"hid_feats": hid_feats}
+        self._sizes = {
+            "in_feats": in_feats, **hidden, "out_feats": out_feats
+        }  # fmt: skip
+        check_sizes(**self._sizes)
         self._in_feats = in_feats
         self.filter = FilterSpec(norm, self_loop)
-        self._cached: tuple | None = None
+        self._cache = InputCache()
 
     @property
     def hops(self) -> list[int]:
@@ -51,28 +70,32 @@ class HopModel(nn.Module):
 
     @property
     def num_inputs(self) -> int:
-        """How many feature matrices the model reads."""
+        """The number of feature matrices the model reads."""
         return len(self.hops)
 
     @property
     def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
-        raise NotImplementedError
+        return {
+            **self._sizes,
+            "norm": self.filter.norm,
+            "self_loop": self.filter.self_loop,
+        }
 
     def precompute(
         self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
-    ) -> HopFeatures:
+    ) -> NodeRows:
         r"""
 
         Description
         -----------
-        The hop features this model needs, and no others.
+        Compute the hop features this model needs, and no others.
 
         Parameters
         ----------
         graph : DGLGraph
             The graph.
-        feat : Tensor
+        feat : torch.Tensor
             Its node features.
         **options
             As for :func:`dgl_lc.block_aggregate`: nodes, memory, dtype …
@@ -87,18 +110,29 @@ class HopModel(nn.Module):
             norm=self.filter.norm, self_loop=self.filter.self_loop, **options,
         )  # fmt: skip
 
-    def inputs(self, graph: dgl.DGLGraph | None, feat: Any) -> th.Tensor:
+    def inputs(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
         -----------
-        The rows of the hops the model needs, of shape (hops, rows, columns).
+        Find the rows of the hops the model needs.
+
+        Parameters
+        ----------
+        graph : DGLGraph or None
+            The graph, if ``feat`` is a tensor of features; else not used.
+        feat : NodeRows, sequence of torch.Tensor, or torch.Tensor
+            What :meth:`forward` was given.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape (hops, rows, columns).
         """
         if isinstance(feat, th.Tensor) and feat.dim() != 3:
             feat = self._from_graph(graph, feat)
-        if isinstance(feat, HopFeatures):
-            self._check(feat)
-            rows = self._from_hops(feat)
+        if isinstance(feat, NodeRows):
+            rows = self._from_rows(feat)
         elif isinstance(feat, (list, tuple, th.Tensor)) and len(feat):
             rows = self._from_sequence(feat)
         else:
@@ -113,21 +147,23 @@ class HopModel(nn.Module):
                 f"{self._in_feats}."
             )
         if rows.dtype in (th.float16, th.bfloat16):
-            # Stored small; computed as the parameters are.
+            # Hop features may be stored with fewer bits than the model
+            # computes with.
             rows = rows.to(next(self.parameters()).dtype)
         return rows.view(self.num_inputs, -1, self._in_feats)
 
-    def _check(self, feat: HopFeatures) -> None:
-        if feat.filter is None:
+    def _from_rows(self, feat: NodeRows) -> th.Tensor:
+        """Return the stack of the hops the model needs."""
+        if not isinstance(feat, HopFeatures):
             raise DGLError(
-                f"{type(self).__name__} reads hops of one filter, and these "
-                f"are the inputs of a model of several: precompute with "
-                f"model.precompute(g, x)."
+                f"{type(self).__name__} reads hops of one filter, but feat is "
+                f"{type(feat).__name__}: precompute with model.precompute(g, "
+                f"x)."
             )
         found = FilterSpec(feat.filter.norm, feat.filter.self_loop)
         if found != self.filter:
             raise DGLError(
-                f"{type(self).__name__} wants hop features of norm="
+                f"{type(self).__name__} needs hop features of norm="
                 f"{self.filter.norm!r}, self_loop={self.filter.self_loop}; "
                 f"these are of norm={found.norm!r}, self_loop="
                 f"{found.self_loop}. Make the model with the same, or "
@@ -140,14 +176,12 @@ class HopModel(nn.Module):
                 f"features lack {lacking} (they have {feat.hops}): precompute "
                 f"with K={self.hops[-1]}, or with model.precompute(g, x)."
             )
-
-    def _from_hops(self, feat: HopFeatures) -> th.Tensor:
         return feat.select(self.hops).stack
 
     def _from_sequence(
         self, feat: Sequence[th.Tensor] | th.Tensor
     ) -> th.Tensor:
-        """Hop tensors: those needed, or all from hop 0 on."""
+        """Stack hop tensors: those needed, or all from hop 0 on."""
         needed = self.hops
         if len(feat) == len(needed):
             return stack_rows(feat)
@@ -161,65 +195,75 @@ class HopModel(nn.Module):
 
     def _from_graph(
         self, graph: dgl.DGLGraph | None, feat: th.Tensor
-    ) -> HopFeatures:
+    ) -> NodeRows:
+        """Precompute, or use what was precomputed before."""
         if not isinstance(graph, dgl.DGLGraph):
             raise DGLError(
                 f"feat is a tensor, so {type(self).__name__} needs the graph "
                 f"to precompute its hop features; a batch of hop features "
                 f"needs none."
             )
-        if self._cached is not None:
-            known, index, source, version, hops = self._cached
-            # DGL replaces a graph's index when edges are added or removed.
-            same = known() is graph and index is graph._graph
-            if same and source() is feat and version == feat._version:
-                return hops
-        hops = self.precompute(graph, feat)
-        model = weakref.ref(self)
-
-        def forget(_):
-            if (found := model()) is not None:
-                found._cached = None
-
-        self._cached = (
-            weakref.ref(graph, forget), graph._graph,
-            weakref.ref(feat, forget), feat._version, hops,
-        )  # fmt: skip
-        return hops
-
-    def __getstate__(self) -> dict:
-        # Neither a copy nor a file of the model holds the features.
-        return {**self.__dict__, "_cached": None}
+        found = self._cache.get(graph, feat)
+        if found is None:
+            # Hop 0 may be the very tensor that is given. If that were feat,
+            # the cache would keep feat alive.
+            same = feat.detach().requires_grad_(feat.requires_grad)
+            found = self.precompute(graph, same)
+            self._cache.put(graph, feat, found)
+        return found
 
 
 class SeveralFilters(HopModel):
-    """A model that reads features at words of several filters.
+    """A model that reads features to which words of several filters are
+    applied.
 
-    What it precomputes are :class:`~dgl_lc.HopFeatures` whose hops are its
-    inputs, counted, and that belong to no one filter.
+    It precomputes :class:`~dgl_lc.node_rows.ModelInputs`. A subclass says
+    what its inputs are (:attr:`input_names`).
     """
+
+    @property
+    def input_names(self) -> list[str]:
+        """What each input is; inputs of other names are refused."""
+        raise NotImplementedError
+
+    @property
+    def num_inputs(self) -> int:
+        """The number of feature matrices the model reads."""
+        return len(self.input_names)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that make such a model again."""
+        return {**self._sizes, "norm": self.filter.norm}
 
     def _inputs(
         self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
-    ) -> HopFeatures:
+    ) -> ModelInputs:
         if nodes is not None:
             nodes = check_ids(nodes, "nodes")
-        return HopFeatures(tensors, range(len(tensors)), None, nodes)
+        return ModelInputs(tensors, self.input_names, nodes)
 
-    def _check(self, feat: HopFeatures) -> None:
-        if feat.filter is not None or len(feat) != self.num_inputs:
+    def _from_rows(self, feat: NodeRows) -> th.Tensor:
+        """Return the stack of the inputs."""
+        if not isinstance(feat, ModelInputs):
             raise DGLError(
                 f"{type(self).__name__} reads {self.num_inputs} inputs of "
-                f"several filters: precompute them with model.precompute(g, "
-                f"x)."
+                f"several filters, but feat is {type(feat).__name__}: "
+                f"precompute with model.precompute(g, x)."
             )
-
-    def _from_hops(self, feat: HopFeatures) -> th.Tensor:
+        for needed, found in zip_longest(self.input_names, feat.names):
+            if needed != found:
+                raise DGLError(
+                    f"feat has the inputs of another model: where "
+                    f"{type(self).__name__} reads {needed!r}, it has "
+                    f"{found!r}. Precompute with model.precompute(g, x)."
+                )
         return feat.stack
 
     def _from_sequence(
         self, feat: Sequence[th.Tensor] | th.Tensor
     ) -> th.Tensor:
+        """Stack the inputs."""
         if len(feat) != self.num_inputs:
             raise DGLError(
                 f"feat is a sequence of {len(feat)} tensors, but "
@@ -230,7 +274,7 @@ class SeveralFilters(HopModel):
 
 
 def stack_rows(tensors: Sequence[th.Tensor] | th.Tensor) -> th.Tensor:
-    """The rows of all tensors; those of a 3-D tensor without a copy."""
+    """Stack the rows of all tensors; those of a 3-D tensor without a copy."""
     if isinstance(tensors, th.Tensor):
         return tensors.flatten(0, 1)
     return th.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
@@ -243,7 +287,7 @@ _ACTIVATIONS: dict[str, Callable] = {
 
 
 def get_activation(activation: Callable | str) -> Callable:
-    """An activation by its name, or as it is.
+    """Return an activation that is given by its name, or as it is.
 
     >>> get_activation("relu") is F.relu
     True
@@ -259,7 +303,7 @@ def get_activation(activation: Callable | str) -> Callable:
 
 
 def activation_name(activation: Callable) -> str | None:
-    """The name of an activation; None for one without."""
+    """Return the name of an activation, or None if it has none."""
     known = [name for name, f in _ACTIVATIONS.items() if f is activation]
     return known[0] if known else None
 
@@ -269,3 +313,15 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise DGLError(f"{name}={size!r} should be a positive integer.")
+
+
+def check_last_hop(K: int) -> None:
+    """Refuse a last hop that is not an integer, 0 or more."""
+    if isinstance(K, bool) or not isinstance(K, int) or K < 0:
+        raise DGLError(f"K={K!r} should be an integer, 0 or more.")
+
+
+def reset_all(modules: Iterable[Any]) -> None:
+    """Reinitialize the learnable parameters of all modules."""
+    for module in modules:
+        module.reset_parameters()

@@ -1,9 +1,12 @@
 """Torch module for SGC."""
 
+from typing import Any
+
+import dgl
+import torch as th
 from torch import nn
 
-from .gprgnn import check_propagation
-from .model import HopModel, check_sizes
+from .model import Features, HopModel, check_last_hop
 
 
 class SGC(HopModel):
@@ -43,38 +46,33 @@ class SGC(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        out_feats,
-        K=2,
-        bias=True,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        out_feats: int,
+        K: int = 2,
+        bias: bool = True,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(in_feats=in_feats, out_feats=out_feats)
-        check_propagation(K, 0)
-        self._out_feats = out_feats
+        super().__init__(in_feats, None, out_feats, norm, self_loop)
+        check_last_hop(K)
         self._K = K
         self.fc = nn.Linear(in_feats, out_feats, bias=bias)
 
     @property
-    def hops(self):
+    def hops(self) -> list[int]:
         """The hop the model needs: K."""
         return [self._K]
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "out_feats": self._out_feats,
+            **super().config,
             "K": self._K,
             "bias": self.fc.bias is not None,
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
@@ -83,7 +81,7 @@ class SGC(HopModel):
         """
         self.fc.reset_parameters()
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -104,7 +102,7 @@ class SGC(HopModel):
         """
         return self.fc(self.inputs(graph, feat)[0])
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """

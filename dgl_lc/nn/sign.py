@@ -1,16 +1,21 @@
 """Torch module for SIGN."""
 
+from collections.abc import Callable
+from typing import Any
+
+import dgl
 import torch as th
 import torch.nn.functional as F
 from torch import nn
 
 from .dropout import Dropout
-from .gprgnn import check_propagation
 from .model import (
+    Features,
     HopModel,
     activation_name,
-    check_sizes,
+    check_last_hop,
     get_activation,
+    reset_all,
 )
 
 
@@ -32,7 +37,7 @@ class SIGN(HopModel):
     K : int, optional
         The last hop. Default: 3.
     dropout : float, optional
-        Dropped from the features and before the last layer. Default: 0.
+        Dropout rate of the features and before the last layer. Default: 0.
     activation : callable or str, optional
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
@@ -53,20 +58,17 @@ class SIGN(HopModel):
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        K=3,
-        dropout=0.0,
-        activation=F.relu,
-        norm="both",
-        self_loop=True,
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        K: int = 3,
+        dropout: float = 0.0,
+        activation: Callable | str = F.relu,
+        norm: str = "both",
+        self_loop: bool = True,
     ):
-        super().__init__(in_feats, norm, self_loop)
-        check_sizes(in_feats=in_feats, hid_feats=hid_feats, out_feats=out_feats)
-        check_propagation(K, 0)
-        self._hid_feats = hid_feats
-        self._out_feats = out_feats
+        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
+        check_last_hop(K)
         self._K = K
         self._activation = get_activation(activation)
         self.layers = nn.ModuleList(
@@ -76,35 +78,30 @@ class SIGN(HopModel):
         self.output = nn.Linear(hid_feats * (K + 1), out_feats)
 
     @property
-    def hops(self):
+    def hops(self) -> list[int]:
         """The hops the model needs: 0 to K."""
         return list(range(self._K + 1))
 
     @property
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
         return {
-            "in_feats": self._in_feats,
-            "hid_feats": self._hid_feats,
-            "out_feats": self._out_feats,
+            **super().config,
             "K": self._K,
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
-            "norm": self.filter.norm,
-            "self_loop": self.filter.self_loop,
         }
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         r"""
 
         Description
         -----------
         Reinitialize learnable parameters.
         """
-        for layer in [*self.layers, self.output]:
-            layer.reset_parameters()
+        reset_all([*self.layers, self.output])
 
-    def forward(self, graph, feat):
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
         Description
@@ -130,7 +127,7 @@ class SIGN(HopModel):
         rst = self._activation(th.cat(branches, dim=-1))
         return self.output(self.dropout(rst))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """Set the extra representation of the module, which will come into
         effect when printing the model.
         """

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..hops import FilterSpec, check_ids
+from ..hops import FilterSpec
+from ..node_rows import check_ids
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
 from ..storage.keys import memory_map

@@ -15,7 +15,7 @@ from dgl import DGLError
 
 from .._common.dtypes import VALUE_TYPES, ValueType, find_type
 from .._common.rows import copy_rows
-from ..hops import check_ids
+from ..node_rows import check_ids
 from .folder import (
     FolderKind,
     check_unchanged,

@@ -167,19 +167,14 @@ class StoredHops(HopFeatures):
         """Stands for the content of the store."""
         return self._manifest.key
 
-    @classmethod
-    def from_stack(cls, *args: Any, **kwargs: Any) -> HopFeatures:
-        """What is made of stored rows is in memory."""
-        return HopFeatures.from_stack(*args, **kwargs)
-
     def take(
         self,
         places: torch.Tensor,
         nodes: torch.Tensor,
         out: torch.Tensor | None = None,
-    ) -> HopFeatures:
-        """Rows by their places, checked."""
-        found = super().take(places, nodes, out)
+    ) -> Any:
+        """Gather rows into memory by their places, and check them."""
+        found: HopFeatures = super().take(places, nodes, out)
         bits = bits_of(found.stack).reshape(len(self), len(places), -1)
         checksums = np.zeros(len(places), np.uint64)
         for hop in range(len(self)):

@@ -7,7 +7,7 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from ..hops import HopFeatures, check_ids
+from ..node_rows import NodeRows, check_ids
 from .checkpoint import Checkpoint
 from .epochs import Fit, Run, Source, parameter_groups
 from .loader import HopLoader, node_labels
@@ -16,12 +16,12 @@ from .predict import check_output, is_full_graph, model_device
 
 def fit(
     model: nn.Module,
-    inputs: HopFeatures | Sequence,
+    inputs: NodeRows | Sequence,
     labels: torch.Tensor,
     train: torch.Tensor,
     valid: torch.Tensor,
     *,
-    valid_inputs: HopFeatures | Sequence | None = None,
+    valid_inputs: NodeRows | Sequence | None = None,
     batch_size: int = 4096,
     epochs: int = 2000,
     patience: int = 300,
@@ -139,7 +139,7 @@ def _source(inputs, labels, ids, batch_size, device, shuffle, seed) -> Source:
                 f"feat has {feat.shape[0]} rows, but the graph has "
                 f"{graph.num_nodes()} nodes."
             )
-        rows = HopFeatures([feat], [0], None)
+        rows = NodeRows([feat])
         target = node_labels(labels, rows, rows.positions(ids)).to(device)
         ids = ids.to(device)
 

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..hops import HopFeatures, check_ids
+from ..node_rows import NodeRows, check_ids
 from .buffers import Buffers
 
 
@@ -55,7 +55,7 @@ class HopLoader:
 
     def __init__(
         self,
-        hops: HopFeatures | Sequence,
+        hops: NodeRows | Sequence,
         nids: torch.Tensor,
         labels: torch.Tensor | None = None,
         batch_size: int = 4096,
@@ -78,7 +78,7 @@ class HopLoader:
             raise DGLError("nids is empty: give at least one node.")
         self._hops = as_rows(hops)
         self._places = self._hops.positions(self.nids)
-        self._is_sequence = not isinstance(hops, HopFeatures)
+        self._is_sequence = not isinstance(hops, NodeRows)
         self._labels = None
         if labels is not None:
             self._labels = node_labels(labels, self._hops, self.nids)
@@ -144,9 +144,10 @@ class HopLoader:
     def _onto_gpu(self) -> bool:
         return self.device is not None and self.device.type == "cuda"
 
-    def _gather(self, nids: torch.Tensor, places: torch.Tensor) -> HopFeatures:
+    def _gather(self, nids: torch.Tensor, places: torch.Tensor) -> NodeRows:
         hops, out = self._hops, None
-        if hops.device.type == "cpu" and not hops.requires_grad:
+        gathers = hops.same_shape and not hops.requires_grad
+        if gathers and hops.device.type == "cpu":
             rows, columns = len(hops) * len(nids), hops.shape[1:]
             if self._onto_gpu:
                 # torch keeps pinned memory from being used again too early.
@@ -157,22 +158,22 @@ class HopLoader:
                 out = self._buffers.get(rows, columns, hops.dtype)
         return hops.take(places, nids, out)
 
-    def _finish(self, batch: HopFeatures, labels: torch.Tensor | None):
+    def _finish(self, batch: NodeRows, labels: torch.Tensor | None):
         if self.device is not None:
             batch = batch.to(self.device, non_blocking=True)
             if labels is not None:
                 if self._onto_gpu:
                     labels = labels.pin_memory()
                 labels = labels.to(self.device, non_blocking=True)
-        found: HopFeatures | torch.Tensor = batch
+        found: NodeRows | torch.Tensor = batch
         if self._is_sequence:
             found = batch.stack.view(len(batch), *batch.shape)
         return found if labels is None else (found, labels)
 
 
-def as_rows(hops: HopFeatures | Sequence) -> HopFeatures:
-    """Hop features, or several inputs with a row for each node, as rows."""
-    if isinstance(hops, HopFeatures):
+def as_rows(hops: NodeRows | Sequence) -> NodeRows:
+    """Return hop features, or inputs with a row for each node, as rows."""
+    if isinstance(hops, NodeRows):
         return hops
     if isinstance(hops, (torch.Tensor, str)) or not isinstance(hops, Sequence):
         raise DGLError(
@@ -185,11 +186,11 @@ def as_rows(hops: HopFeatures | Sequence) -> HopFeatures:
             f"hops should be tensors of one shape, got "
             f"{[tuple(t.shape) for t in tensors]}."
         )
-    return HopFeatures(tensors, range(len(tensors)), None)
+    return NodeRows(tensors)
 
 
 def node_labels(
-    labels: torch.Tensor, hops: HopFeatures, nids: torch.Tensor
+    labels: torch.Tensor, hops: NodeRows, nids: torch.Tensor
 ) -> torch.Tensor:
     """The labels of some nodes, checked."""
     if not isinstance(labels, torch.Tensor):

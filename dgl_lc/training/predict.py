@@ -8,7 +8,8 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from ..hops import HopFeatures, check_ids
+from ..hops import HopFeatures
+from ..node_rows import NodeRows, check_ids
 from .loader import HopLoader, as_rows
 
 
@@ -23,7 +24,7 @@ def is_full_graph(inputs: Any) -> bool:
 
 def predict(
     model: nn.Module,
-    inputs: HopFeatures | Sequence,
+    inputs: NodeRows | Sequence,
     nodes: torch.Tensor | None = None,
     *,
     batch_size: int = 16384,

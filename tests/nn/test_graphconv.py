@@ -4,12 +4,12 @@ import dgl
 import pytest
 import torch
 import torch.nn.functional as F
-from conftest import make_features
 from dgl import DGLError
 from dgl.nn import GraphConv
 
 from dgl_lc import block_aggregate
 from dgl_lc.nn import LCGraphConv
+from dgl_lc.testing.random_graphs import make_features
 
 
 @pytest.fixture

@@ -1,0 +1,136 @@
+"""Input, output and configuration of every model."""
+
+import pytest
+import torch
+from dgl import DGLError
+from model_cases import (
+    EVERY,
+    IN,
+    MODELS,
+    make,
+    make_feat,
+    make_graph,
+    powers,
+)
+
+from dgl_lc import block_aggregate, nn
+from dgl_lc.training import predict
+
+graph, feat = pytest.fixture(make_graph), pytest.fixture(make_feat)
+
+
+@EVERY
+def test_a_batch_gives_the_same_rows(name, graph, feat):
+    model = make(name)
+    inputs = model.precompute(graph, feat)
+    ids = torch.tensor([7, 0, 12])
+    assert len(inputs) == model.num_inputs
+    batch = inputs.rows(ids)
+    expected = model(graph, feat)[ids]
+    torch.testing.assert_close(model(None, batch), expected)
+    stacked = torch.stack([tensor[ids] for tensor in inputs])
+    torch.testing.assert_close(model(None, stacked), expected)
+    asked = model.precompute(graph, feat, nodes=ids)
+    torch.testing.assert_close(model(None, asked), expected)
+    torch.testing.assert_close(predict(model, asked, ids[:2]), expected[:2])
+
+
+@EVERY
+def test_a_plain_sequence_of_hop_tensors_will_do(name, graph, feat):
+    model = make(name)
+    inputs = list(model.precompute(graph, feat))
+    expected = model(graph, feat)
+    torch.testing.assert_close(model(None, inputs), expected)
+    if type(model).__name__ not in ("LCH2GCN", "FSGNN"):
+        every = powers(graph, feat, model.hops[-1])
+        torch.testing.assert_close(model(None, every), expected)
+    with pytest.raises(DGLError, match="sequence of 2"):
+        model(None, [feat, feat])
+
+
+@EVERY
+def test_reset_parameters_resets_all_of_them(name):
+    made = MODELS[name]()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.fill_(7.0)
+    made.reset_parameters()
+    for key, parameter in made.named_parameters():
+        assert not (parameter == 7.0).any(), key
+
+
+@EVERY
+def test_a_model_is_made_again_from_its_config(name):
+    made = MODELS[name]()
+    again = type(made)(**made.config)
+    assert again.config == made.config
+    again.load_state_dict(made.state_dict())
+    assert repr(again) == repr(made)
+
+
+@EVERY
+def test_wrong_input_is_named(name, graph, feat):
+    model = make(name)
+    with pytest.raises(DGLError, match="needs the graph"):
+        model(None, feat)
+    with pytest.raises(DGLError, match="in_feats=5"):
+        model(graph, feat[:, :4])
+    with pytest.raises(DGLError, match="feat should be"):
+        model(graph, "x")
+
+
+def test_hops_of_another_filter_are_refused(graph, feat):
+    hops = block_aggregate(graph, feat, 3, norm="right")
+    with pytest.raises(DGLError, match="norm='right'"):
+        make("SGC")(None, hops)
+    hops = block_aggregate(graph, feat, 3, self_loop=False)
+    with pytest.raises(DGLError, match="self_loop=False"):
+        make("LCGPRGNN")(None, hops)
+    with pytest.raises(DGLError, match="several filters, but feat is Hop"):
+        make("FSGNN")(None, hops)
+    inputs = make("FSGNN").precompute(graph, feat)
+    with pytest.raises(DGLError, match="one filter, but feat is ModelInputs"):
+        make("SGC")(None, inputs)
+    with pytest.raises(DGLError, match="got ModelInputs"):
+        nn.LCGraphConv(IN, 2)(None, inputs)
+
+
+def test_inputs_of_another_model_are_refused(graph, feat):
+    fsgnn, h2gcn = nn.FSGNN(IN, 4, 3, K=3), nn.LCH2GCN(IN, 4, 3, K=2)
+    assert fsgnn.num_inputs == h2gcn.num_inputs
+    inputs = fsgnn.precompute(graph, feat)
+    with pytest.raises(DGLError, match=r"of another model.*\"S1 features"):
+        h2gcn(None, inputs)
+    for other in ({"K": 2}, {"K": 4}, {"norm": "right"}):
+        with pytest.raises(DGLError, match=r"FSGNN reads .*hop"):
+            nn.FSGNN(IN, 4, 3, **{"K": 3, **other})(None, inputs)
+
+
+def test_hops_that_are_lacking_are_named(graph, feat):
+    hops = block_aggregate(graph, feat, 2)
+    with pytest.raises(DGLError, match=r"lack \[3\].*K=3"):
+        make("LCJKNet cat")(None, hops)
+
+
+@pytest.mark.parametrize(
+    ("make_it", "message"),
+    [
+        (lambda: nn.LCJKNet(3, 3, 3, mode="lstm"), "mode='lstm'"),
+        (lambda: nn.LCGPRGNN(3, 3, 3, K=-1), "K=-1"),
+        (lambda: nn.LCGPRGNN(3, 3, 3, alpha=2), "alpha=2"),
+        (lambda: nn.LCGCN(3, 0, 3), "hid_feats=0"),
+        (lambda: nn.LCMixHop(3, 3, 3, p=(1, 1)), "different powers"),
+        (lambda: nn.LCGCN(3, 3, 3, activation="relux"), "'relux'"),
+        (lambda: nn.SGC(3, 3, norm="up"), "norm='up'"),
+        (lambda: nn.FSGNN(3, 3, 3, num_layers=4), "num_layers=4"),
+        (lambda: nn.FSGNN(3, 3, 3, dropout2=0.5), "num_layers=3"),
+    ],
+)
+def test_wrong_arguments_are_named(make_it, message):
+    with pytest.raises(DGLError, match=message):
+        make_it()
+
+
+def test_features_that_want_gradients_are_refused(graph, feat):
+    with pytest.raises(DGLError, match="requires"):
+        make("SGC")(graph, feat.requires_grad_())
