@@ -11,8 +11,8 @@ from dgl import DGLError
 from . import __version__
 from .data import DiskData, NodeData, load
 from .experiments.commands import add_commands
-from .experiments.demo import run_demo
-from .experiments.run import MODELS, train_model
+from .experiments.compare_models import run_demo
+from .experiments.train_one import MODELS, train_model
 from .nn.model import HopModel
 from .precompute import block_aggregate, calibrate, open_store
 from .precompute.device_plan import make_device_plan

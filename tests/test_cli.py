@@ -15,7 +15,7 @@ from dgl_lc.data import (
     save_npz,
     write_papers_like,
 )
-from dgl_lc.experiments.demo import MODELS as DEMO_MODELS
+from dgl_lc.experiments.compare_models import MODELS as DEMO_MODELS
 from dgl_lc.precompute import open_store
 from dgl_lc.training import load_model
 

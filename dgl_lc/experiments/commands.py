@@ -9,20 +9,20 @@ from dgl import DGLError
 from ..data import power_law_graph
 from ..precompute.memory import parse_bytes
 from . import paper
-from .blocks import compare_blocks
+from .compare_schemes import compare_blocks
 from .papers100m import TABLE_MODELS as PAPERS_MODELS
 from .papers100m import reproduce_papers100m
-from .reproduce import (
+from .recorded_run import check_names
+from .results_folder import Results
+from .study import (
     TABLE_MODELS,
     Study,
     reproduce_accuracy,
     reproduce_time,
     reproduce_validation,
 )
-from .results import Results
-from .runs import check_names
 from .tasks import load_tasks, nearest
-from .tune import tune
+from .tuning import tune
 
 #: Where results go if no folder is given.
 FOLDER = "results"

@@ -7,8 +7,8 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from .run import MODELS
 from .tasks import closest
+from .train_one import MODELS
 
 #: Made by lc_transform from an original, whose parameters they have.
 _TRANSFORMED = {f"auto{name}": name for name in ("GCN", "JKNet", "GPRGNN")}
@@ -48,7 +48,7 @@ def configure(
     Parameters
     ----------
     name : str
-        A model of :data:`~dgl_lc.experiments.run.MODELS`, "autoGCN",
+        A model of :data:`~dgl_lc.experiments.train_one.MODELS`, "autoGCN",
         "autoJKNet", "autoGPRGNN" (with the parameters of the originals) or
         "ShaDow-GAT" (whose parameters are its options as they are).
     params : dict
@@ -58,7 +58,7 @@ def configure(
     Returns
     -------
     tuple of dict
-        Options for :func:`~dgl_lc.experiments.run.make_model`, and ``lr``
+        Options for :func:`~dgl_lc.experiments.train_one.make_model`, and ``lr``
         and ``weight_decay`` for :func:`~dgl_lc.training.fit`, as far as they
         are given. Of FSGNN's the second is ``{"groups": {part: {"lr": …,
         "weight_decay": …}}}``, for :func:`make_optimizer`; a part's rate or

@@ -13,10 +13,10 @@ from ..precompute.disk_folder import read_json, write_json
 from ..training import fit, predict
 from . import paper
 from .configure import configure, make_optimizer
-from .results import Results, hash_of
-from .run import MODELS
-from .runs import LastEpoch, environment
+from .recorded_run import LastEpoch, environment
+from .results_folder import Results, hash_of
 from .tables import save_table
+from .train_one import MODELS
 
 #: The models of the paper's table that fit.
 TABLE_MODELS = ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]

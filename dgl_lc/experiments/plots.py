@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .run import Result
+from .train_one import Result
 
 
 def accuracy_over_time(

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from . import paper
-from .runs import NAMES
+from .recorded_run import NAMES
 
 Record = dict[str, Any]
 

@@ -8,7 +8,7 @@ from dgl_lc import lc_transform
 from dgl_lc.data import block_model
 from dgl_lc.experiments.configure import configure, make_optimizer
 from dgl_lc.experiments.paper import BEST, OUR_SPACES, SPACES
-from dgl_lc.experiments.run import MODELS, make_model, prepare
+from dgl_lc.experiments.train_one import MODELS, make_model, prepare
 from dgl_lc.training import fit
 
 DATA = block_model(60, num_classes=3, num_feats=6, seed=1)

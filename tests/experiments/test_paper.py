@@ -7,7 +7,7 @@ import pytest
 from conftest import SHARED
 
 from dgl_lc.experiments import paper
-from dgl_lc.experiments.run import MODELS
+from dgl_lc.experiments.train_one import MODELS
 
 SOURCE = SHARED.parent / "paper" / "lc_transformation.tex"
 

@@ -14,12 +14,12 @@ from dgl import DGLError
 
 from dgl_lc.cli import main
 from dgl_lc.data import block_model, save_npz
-from dgl_lc.experiments import paper, reproduce, tasks
-from dgl_lc.experiments.results import Results
-from dgl_lc.experiments.runs import NAMES, Inputs, run_once
+from dgl_lc.experiments import paper, study, tasks
+from dgl_lc.experiments.recorded_run import NAMES, Inputs, run_once
+from dgl_lc.experiments.results_folder import Results
 from dgl_lc.experiments.tables import markdown, pairs_table
 from dgl_lc.experiments.tasks import TAPE, load_task, paper_name, slug
-from dgl_lc.experiments.tune import space_of, tune
+from dgl_lc.experiments.tuning import space_of, tune
 
 SHORT = {"epochs": 4, "patience": 4, "batch_size": 64, "hid_feats": 8}
 FLAGS = ["--epochs", "4", "--patience", "4", "--hid-feats", "8",
@@ -171,24 +171,24 @@ def test_tuned_parameters_are_used(task, tmp_path):
     tuned = tune("LCGCN", task, results, trials=1, **SHORT)
     data = load_task(task)
     for name in ("LCGCN", "autoGCN"):
-        params, origin = reproduce.parameters(name, data, results, {})
+        params, origin = study.parameters(name, data, results, {})
         assert params == tuned["params"]
         assert origin == "tuned, 1 trials"
-    params, origin = reproduce.parameters("SGC", data, results, {})
+    params, origin = study.parameters("SGC", data, results, {})
     assert origin == "untuned"
-    params, origin = reproduce.parameters("SGC", data, results, {"lr": 7})
+    params, origin = study.parameters("SGC", data, results, {"lr": 7})
     assert params["lr"] == 7
     assert origin == "untuned, given lr"
-    params, _ = reproduce.parameters("FSGNN", data, results, {"lr": 7})
+    params, _ = study.parameters("FSGNN", data, results, {"lr": 7})
     assert [params[k] for k in ("lr1", "lr2", "lr3", "lr_att")] == [7] * 4
-    params, _ = reproduce.parameters("LCGCN", data, results, {"lr": 7})
+    params, _ = study.parameters("LCGCN", data, results, {"lr": 7})
     assert params == {**tuned["params"], "lr": 7}
 
 
 def test_untuned_is_the_middle_of_numbers_and_the_first_of_names(
     task, tmp_path
 ):
-    params, origin = reproduce.parameters(
+    params, origin = study.parameters(
         "JKNet", load_task(task), Results(tmp_path), {}
     )
     assert origin == "untuned"
@@ -309,7 +309,7 @@ def test_two_data_sets_of_one_name_are_kept_apart(tmp_path, capsys):
 def test_a_trial_that_fails_does_not_end_the_study(
     task, tmp_path, monkeypatch, capsys
 ):
-    from dgl_lc.experiments import tune as module
+    from dgl_lc.experiments import tuning as module
 
     real, calls = module.run_once, []
 
@@ -328,14 +328,14 @@ def test_a_trial_that_fails_does_not_end_the_study(
 def test_a_run_that_fails_is_reported_and_the_others_go_on(
     task, tmp_path, monkeypatch, capsys
 ):
-    real = reproduce.run_once
+    real = study.run_once
 
     def broken(name, *args, **options):
         if name == "SGC":
             raise RuntimeError("out of memory")
         return real(name, *args, **options)
 
-    monkeypatch.setattr(reproduce, "run_once", broken)
+    monkeypatch.setattr(study, "run_once", broken)
     call = ["reproduce", "accuracy", "--data", task, "--models", "SGC",
             "LCGCN", "--seeds", "1", "--out", str(tmp_path),
             *FLAGS]  # fmt: skip
@@ -362,7 +362,7 @@ def test_a_study_that_goes_on_draws_other_trials(task, tmp_path):
 def test_blocks_are_timed_from_graphs_that_nothing_is_known_of(task):
     import dgl
 
-    from dgl_lc.experiments import blocks
+    from dgl_lc.experiments import compare_schemes as blocks
 
     data = load_task(task)
     data.graph.create_formats_()

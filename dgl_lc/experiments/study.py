@@ -12,8 +12,8 @@ from dgl import DGLError
 from ..data import NodeData
 from . import paper
 from .plots import validation_over_time
-from .results import Results
-from .runs import NAMES, check_names, module_of, run_once
+from .recorded_run import NAMES, check_names, module_of, run_once
+from .results_folder import Results
 from .tables import accuracy_table, pairs_table, save_table, time_table
 from .tasks import (
     fingerprint_of,
@@ -22,7 +22,7 @@ from .tasks import (
     paper_name,
     slug,
 )
-from .tune import space_of
+from .tuning import space_of
 
 #: The models of the paper's tables, and the LC versions by lc_transform.
 TABLE_MODELS = [

@@ -20,7 +20,7 @@ from ..precompute import block_aggregate
 from ..precompute.disk_folder import write_json
 from ..precompute.published import Coefficients, Volumes, published_blocks
 from .plots import bars
-from .runs import environment
+from .recorded_run import environment
 from .tables import save_table
 from .tasks import slug
 

@@ -10,8 +10,8 @@ from dgl import DGLError
 
 from ..data import NodeData
 from . import paper
-from .results import Results
-from .runs import Inputs, check_names, module_of, run_once
+from .recorded_run import Inputs, check_names, module_of, run_once
+from .results_folder import Results
 from .tasks import fingerprint_of, load_task
 
 #: A trial whose worker has not been heard of for this long has died.
@@ -58,7 +58,7 @@ def tune(
         Processes that work on the study at the same time.
     **training
         epochs, patience, batch_size, hid_feats of
-        :func:`~dgl_lc.experiments.runs.run_once`.
+        :func:`~dgl_lc.experiments.recorded_run.run_once`.
     """
     check_names([name])
     if trials < 1:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from ..data import NodeData, block_model
 from .plots import accuracy_over_time
-from .run import Result, train_model
+from .train_one import Result, train_model
 
 #: The models of the demo, with their options; an LC version follows its
 #: original.

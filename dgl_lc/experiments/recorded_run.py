@@ -22,9 +22,9 @@ from ..data import NodeData
 from ..precompute import block_aggregate
 from ..training import Fit, fit, predict
 from .configure import configure, make_optimizer
-from .run import MODELS, make_model, prepare
 from .shadow import ShaDowGAT, fit_shadow, predict_shadow
 from .tasks import accuracy, nearest
+from .train_one import MODELS, make_model, prepare
 
 #: The LC versions that lc_transform makes, and of which originals.
 AUTOMATIC = {"autoGCN": "GCN", "autoJKNet": "JKNet", "autoGPRGNN": "GPRGNN"}
