@@ -8,21 +8,21 @@ from pathlib import Path
 import torch
 from dgl import DGLError
 
-from . import __version__
-from .data import DiskData, NodeData, load
-from .experiments.commands import add_commands
-from .experiments.compare_models import run_demo
-from .experiments.train_one import MODELS, train_model
-from .nn.model import HopModel
-from .precompute import block_aggregate, calibrate, open_store
-from .precompute.device_plan import make_device_plan
-from .precompute.inputs import KINDS
-from .precompute.memory import format_bytes, parse_bytes
-from .precompute.plan import Work, beside_published, make_plan
-from .precompute.selftest import selftest
-from .precompute.store import read_manifest
-from .precompute.threads import num_threads
-from .training import save_model
+from .. import __version__
+from ..data import DiskData, NodeData, load
+from ..experiments.compare_models import run_demo
+from ..experiments.train_one import MODELS, train_model
+from ..nn.model import HopModel
+from ..precompute import block_aggregate, calibrate, open_store
+from ..precompute.device_plan import make_device_plan
+from ..precompute.inputs import KINDS
+from ..precompute.memory import format_bytes, parse_bytes
+from ..precompute.plan import Work, beside_published, make_plan
+from ..precompute.store import read_manifest
+from ..precompute.threads import num_threads
+from ..training import save_model
+from .reproduce import add_commands
+from .selftest import selftest
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -360,7 +360,3 @@ def _train(args: argparse.Namespace) -> int:
         save_model(result.model, given["save"])
         print(f"saved: {given['save']}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

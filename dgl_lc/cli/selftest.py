@@ -14,19 +14,19 @@ import psutil
 import torch
 
 from ..hops import HopFeatures
-from .aggregate import block_aggregate
-from .device_plan import make_device_plan
-from .devices.cpu import CpuDevice
-from .devices.cuda import CudaDevice, why_not
-from .devices.protocol import Device
-from .devices.simulated import SimulatedDevice
-from .kernels.product import KERNEL
-from .memory import format_bytes
-from .on_device import run_on_device, survey_for_device
-from .pipeline import sums_in_float32
-from .reference import dense_filter
-from .request import Request
-from .threads import num_threads
+from ..precompute.aggregate import block_aggregate
+from ..precompute.device_plan import make_device_plan
+from ..precompute.devices.cpu import CpuDevice
+from ..precompute.devices.cuda import CudaDevice, why_not
+from ..precompute.devices.protocol import Device
+from ..precompute.devices.simulated import SimulatedDevice
+from ..precompute.kernels.product import KERNEL
+from ..precompute.memory import format_bytes
+from ..precompute.on_device import run_on_device, survey_for_device
+from ..precompute.pipeline import sums_in_float32
+from ..precompute.reference import dense_filter
+from ..precompute.request import Request
+from ..precompute.threads import num_threads
 
 _TOLERANCE = {
     torch.float64: 1e-11,
@@ -98,7 +98,7 @@ def _gpus(index: int | None, say) -> Iterator[tuple[str, Device]]:
     first, other = CudaDevice(index), CudaDevice(index)
     first.fuses, other.fuses = False, True
     yield "cuSPARSE, through torch", first
-    from .kernels.triton_spmm import triton
+    from ..precompute.kernels.triton_spmm import triton
 
     if triton is None:
         say("Triton 3 is not installed: its kernel is not tried")

@@ -7,22 +7,22 @@ import torch
 from dgl import DGLError
 
 from ..data import power_law_graph
-from ..precompute.memory import parse_bytes
-from . import paper
-from .compare_schemes import compare_blocks
-from .papers100m import TABLE_MODELS as PAPERS_MODELS
-from .papers100m import reproduce_papers100m
-from .recorded_run import check_names
-from .results_folder import Results
-from .study import (
+from ..experiments import paper
+from ..experiments.compare_schemes import compare_blocks
+from ..experiments.papers100m import TABLE_MODELS as PAPERS_MODELS
+from ..experiments.papers100m import reproduce_papers100m
+from ..experiments.recorded_run import check_names
+from ..experiments.results_folder import Results
+from ..experiments.study import (
     TABLE_MODELS,
     Study,
     reproduce_accuracy,
     reproduce_time,
     reproduce_validation,
 )
-from .tasks import load_tasks, nearest
-from .tuning import tune
+from ..experiments.tasks import load_tasks, nearest
+from ..experiments.tuning import tune
+from ..precompute.memory import parse_bytes
 
 #: Where results go if no folder is given.
 FOLDER = "results"

@@ -1,0 +1,7 @@
+"""``python -m dgl_lc.cli``."""
+
+import sys
+
+from . import main
+
+sys.exit(main())
