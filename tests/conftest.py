@@ -62,6 +62,14 @@ def make_features(n, d, seed=0, dtype=torch.float32):
 
 
 @pytest.fixture
+def shared_data():
+    """The folder of real graphs beside the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("the real graphs are not at hand")
+    return SHARED
+
+
+@pytest.fixture
 def small_graph():
     """Four nodes, one of them isolated, with a multi-edge and a self-loop."""
     return dgl.graph(([0, 0, 1, 2, 2], [1, 1, 2, 0, 2]), num_nodes=4)
