@@ -1,4 +1,4 @@
-"""``python -m dgl_lc.cli``."""
+"""Lets ``python -m dgl_lc.cli`` run the command."""
 
 import sys
 

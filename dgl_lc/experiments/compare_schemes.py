@@ -1,13 +1,14 @@
 """The paper's figure on precomputation: naive on the CPU against blocks.
 
-Normalisation and aggregation are timed apart, as there; ours folds the
-normalisation into rows, so that sorting the edges is what stands for it.
+Normalisation and aggregation are timed separately, as in the paper. Ours
+folds the normalisation into rows, so its first time is that of sorting the
+edges.
 """
 
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import dgl
 import numpy as np
@@ -16,20 +17,62 @@ import torch
 from dgl import DGLError
 from dgl.ops import copy_u_sum
 
+from ..data import power_law_graph
 from ..precompute import block_aggregate
 from ..precompute.disk_folder import write_json
 from ..precompute.published import Coefficients, Volumes, published_blocks
+from .environment import environment
+from .originals import with_self_loops
 from .plots import bars
-from .recorded_run import environment
+from .results_folder import ResultsFolder, slug
 from .tables import save_table
-from .tasks import slug
+from .tasks import load_tasks
 
-#: A way prepares itself for a graph, columns and memory, and gives a function
-#: of features and K: the last hop.
-Way = Callable[[dgl.DGLGraph, int, int], Callable[[torch.Tensor, int], Any]]
+#: Computes the last hop from the features and K.
+LastHop: TypeAlias = Callable[[torch.Tensor, int], torch.Tensor]
+
+#: Prepares for a graph, a number of columns and a memory budget.
+Scheme: TypeAlias = Callable[[dgl.DGLGraph, int, int], LastHop]
 
 
-def compare_blocks(
+def reproduce_schemes(
+    sources: list[str],
+    node_counts: list[int],
+    results: ResultsFolder,
+    *,
+    K: int,
+    columns: int,
+    memory: int,
+    runs: int,
+) -> None:
+    """Compare the schemes on data sets and on generated graphs.
+
+    Parameters
+    ----------
+    sources : list of str
+        Data sets, whose graphs are used with random features.
+    node_counts : list of int
+        Numbers of nodes of power-law graphs with 16 times as many edges.
+    results : ResultsFolder
+        Where tables and figures are saved.
+    K, columns, memory, runs : int
+        As for :func:`compare_schemes`; ``columns`` is the number of random
+        feature columns.
+    """
+    graphs = {}
+    if sources:
+        for data in load_tasks(sources).values():
+            graphs[data.name] = data.graph
+    for nodes in node_counts:
+        graphs[f"power law {nodes}"] = power_law_graph(nodes, 16 * nodes)
+    for name, g in graphs.items():
+        print(f"{name}: normalisation, aggregation", flush=True)
+        generator = torch.Generator().manual_seed(0)
+        x = torch.randn(g.num_nodes(), columns, generator=generator)
+        compare_schemes(g, x, K, name, results.folder, memory, runs)
+
+
+def compare_schemes(
     g: dgl.DGLGraph,
     x: torch.Tensor,
     K: int,
@@ -38,42 +81,62 @@ def compare_blocks(
     memory: int,
     runs: int = 3,
 ) -> pd.DataFrame:
-    """Time all ways on a graph, check that they agree, save table and figure.
+    """Time all schemes on a graph, and save a table and a figure.
 
-    ``memory`` is what the published scheme's block counts are solved for.
+    A scheme whose hop features differ from ours is an error.
+
+    Parameters
+    ----------
+    g : DGLGraph
+        The graph.
+    x : Tensor
+        The features.
+    K : int
+        The last hop.
+    name : str
+        Name of the graph in the title and in the names of the files.
+    folder : Path
+        Where to save.
+    memory : int
+        Bytes for which the published scheme chooses its blocks.
+    runs : int, optional
+        Number of runs, of which the fastest counts. Default: 3.
     """
     wanted = block_aggregate(g, x, K, hops=[K])[K]
     times: dict[str, dict[str, float]] = {}
-    for way, prepare in WAYS.items():
+    for scheme, prepare in SCHEMES.items():
         best = {"normalisation": float("inf"), "aggregation": float("inf")}
         for _ in range(runs):
-            # A graph that nothing is known of yet; a clone would share
-            # what was made of the last one.
+            # A new graph each time, as a clone would share the formats that
+            # DGL made for the previous run.
             fresh = dgl.graph(g.edges(), num_nodes=g.num_nodes())
             assert "csc" not in fresh.formats()["created"]
             start = time.perf_counter()
-            step = prepare(fresh, x.shape[1], memory)
+            last_hop = prepare(fresh, x.shape[1], memory)
             middle = time.perf_counter()
-            found = step(x, K)
+            found = last_hop(x, K)
             end = time.perf_counter()
             best["normalisation"] = min(best["normalisation"], middle - start)
             best["aggregation"] = min(best["aggregation"], end - middle)
             error = float((found - wanted).abs().max())
             if not error < 1e-3:
-                raise DGLError(f"{way} gives other hop features: {error:.1e}")
-        times[way] = best
-        print(f"  {way:32}{best['normalisation']:8.2f} s"
+                raise DGLError(
+                    f"the hop features of {scheme!r} differ from ours by "
+                    f"{error:.1e}."
+                )
+        times[scheme] = best
+        print(f"  {scheme:32}{best['normalisation']:8.2f} s"
               f"{best['aggregation']:8.2f} s", flush=True)  # fmt: skip
     ours = sum(times[OURS].values())
     frame = pd.DataFrame(
         {
-            "way": way,
+            "scheme": scheme,
             "normalisation s": parts["normalisation"],
             "aggregation s": parts["aggregation"],
-            "in all s": sum(parts.values()),
-            "times ours": sum(parts.values()) / ours,
+            "total s": sum(parts.values()),
+            "relative to ours": sum(parts.values()) / ours,
         }
-        for way, parts in times.items()
+        for scheme, parts in times.items()
     )
     path = folder / f"cpu-vs-blocks-{slug(name)}"
     save_table(frame, path)
@@ -87,23 +150,26 @@ def compare_blocks(
     return frame
 
 
-def _ours(g, columns, memory):
+def _ours(g: dgl.DGLGraph, columns: int, memory: int) -> LastHop:
     g.create_formats_()
     return lambda x, K: block_aggregate(g, x, K, hops=[K], progress=False)[K]
 
 
-def _entries(g):
-    """S as the published code makes it: ids and values of every entry."""
-    looped = dgl.add_self_loop(dgl.remove_self_loop(g))
+def _entries(
+    g: dgl.DGLGraph,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return S as the published code makes it: ids and value per entry."""
+    looped = with_self_loops(g)
     source, target = looped.edges()
     norm = looped.in_degrees().float().pow(-0.5)
     return source, target, norm[target] * norm[source]
 
 
-def _published(g, columns, memory):
-    """Algorithm 1: edge blocks in COO, column blocks, a hop at a time.
+def _published(g: dgl.DGLGraph, columns: int, memory: int) -> LastHop:
+    """Prepare Algorithm 1: edge blocks in COO, column blocks, hop by hop.
 
-    Blocks are sorted once, in its favour: torch would do so at every product.
+    Blocks are sorted once, in favour of this scheme: torch would otherwise
+    sort them in every product.
     """
     n = g.num_nodes()
     volumes = Volumes.of(n, g.num_edges(), columns)
@@ -118,7 +184,7 @@ def _published(g, columns, memory):
         for i in range(0, len(values), size)
     ]  # fmt: skip
 
-    def hops(x, K):
+    def last_hop(x: torch.Tensor, K: int) -> torch.Tensor:
         width = -(-x.shape[1] // c)
         for _ in range(K):
             columns = []
@@ -131,42 +197,44 @@ def _published(g, columns, memory):
             x = torch.cat(columns, dim=1)
         return x
 
-    return hops
+    return last_hop
 
 
-def _naive(g, columns, memory):
-    """As OGB's and FSGNN's scripts: a sparse matrix of scipy on the CPU."""
+def _naive(g: dgl.DGLGraph, columns: int, memory: int) -> LastHop:
+    """Prepare a sparse matrix of scipy, as the scripts of OGB and FSGNN."""
     import scipy.sparse as sp
 
     source, target, values = (t.numpy() for t in _entries(g))
     n = g.num_nodes()
     s = sp.csr_matrix((values, (target, source)), (n, n))
 
-    def hops(x, K):
+    def last_hop(x: torch.Tensor, K: int) -> torch.Tensor:
         found = x.numpy()
         for _ in range(K):
             found = np.asarray(s @ found)
         return torch.from_numpy(found)
 
-    return hops
+    return last_hop
 
 
-def _dgl(g, columns, memory):
-    """DGL's own kernel, with the norms folded into rows."""
-    looped = dgl.add_self_loop(dgl.remove_self_loop(g))
+def _dgl(g: dgl.DGLGraph, columns: int, memory: int) -> LastHop:
+    """Prepare DGL's own kernel, with the norms folded into rows."""
+    looped = with_self_loops(g)
     looped.create_formats_()
     norm = looped.in_degrees().float().pow(-0.5).unsqueeze(1)
 
-    def hops(x, K):
+    def last_hop(x: torch.Tensor, K: int) -> torch.Tensor:
         for _ in range(K):
             x = copy_u_sum(looped, x * norm).mul_(norm)
         return x
 
-    return hops
+    return last_hop
 
 
 OURS = "dgl-lc"
-WAYS: dict[str, Way] = {
+
+#: The schemes by the names they have in tables and figures.
+SCHEMES: dict[str, Scheme] = {
     "naive, scipy on the CPU": _naive,
     "published, blocks of COO": _published,
     "DGL copy_u_sum, norms folded": _dgl,

@@ -1,4 +1,4 @@
-"""A folder of results: best parameters, runs, and who may write them."""
+"""The folder of results: tuned parameters, records of runs, and tables."""
 
 import hashlib
 import json
@@ -9,20 +9,24 @@ from typing import Any
 from dgl import DGLError
 
 from ..precompute.disk_folder import read_json, write_json
-from .tasks import slug
 
-#: Of the files; another one is an error.
+#: Format of the files; another one is an error.
 FORMAT = 1
 
 
-class Results:
-    """A folder with ``best/`` (tuned parameters) and ``runs/``.
+class ResultsFolder:
+    """A folder with ``best/`` (tuned parameters) and ``runs/`` (records).
 
-    Every file is whole or not there, so that a killed worker leaves the
-    earlier results readable.
+    A file is written completely or not at all, so that earlier results stay
+    readable when a worker is killed.
+
+    Parameters
+    ----------
+    folder : path
+        The folder, which is created if it does not exist.
     """
 
-    def __init__(self, folder: str | os.PathLike):
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         try:
             for name in ("best", "runs"):
@@ -37,32 +41,36 @@ class Results:
         found = read_json(about).get("format")
         if found != FORMAT:
             raise DGLError(
-                f"out={str(folder)!r} has results of format {found}, and this "
+                f"out={str(folder)!r} has results of format {found}, but this "
                 f"version writes format {FORMAT}: give another folder, or "
                 f"remove it."
             )
 
     @property
     def storage(self) -> str:
-        """Where Optuna keeps the studies."""
+        """The address of the database in which Optuna keeps the studies."""
         return f"sqlite:///{self.folder.absolute() / 'studies.db'}"
 
-    def best(self, model: str, data: str) -> dict[str, Any] | None:
-        """Tuned parameters, with how they were found."""
-        path = self._path("best", data, model)
-        return read_json(path) if path.exists() else None
+    def load_best(self, model: str, data: str) -> dict[str, Any] | None:
+        """Return the tuned parameters of a model, with how they were found.
 
-    def keep_best(self, model: str, data: str, found: dict[str, Any]) -> None:
+        None if the model was not tuned on this data set.
+        """
+        return _read_if_exists(self._path("best", data, model))
+
+    def save_best(self, model: str, data: str, found: dict[str, Any]) -> None:
+        """Save the tuned parameters of a model."""
         write_json(self._path("best", data, model), found)
 
-    def run(
-        self, model: str, data: str, seed: int, key: dict
+    def load_run(
+        self, model: str, data: str, seed: int, key: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """The record of a run that depends on the same."""
+        """Return the record of a run with the same key, or None."""
         path = self._path("runs", data, model, str(seed), hash_of(key))
-        return read_json(path) if path.exists() else None
+        return _read_if_exists(path)
 
-    def keep_run(self, record: dict[str, Any], key: dict) -> None:
+    def save_run(self, record: dict[str, Any], key: dict[str, Any]) -> None:
+        """Save the record of a run, under what the run depends on."""
         path = self._path(
             "runs", record["data"], record["model"], str(record["seed"]),
             hash_of(key),
@@ -74,7 +82,21 @@ class Results:
         return self.folder / folder / f"{name}.json"
 
 
+def _read_if_exists(path: Path) -> dict[str, Any] | None:
+    return read_json(path) if path.exists() else None
+
+
 def hash_of(key: dict[str, Any]) -> str:
-    """A short name for what a run depends on."""
+    """Return a short name for what a run depends on."""
     text = json.dumps(key, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+
+
+def slug(name: str) -> str:
+    """Return a name in a form that can be part of a file name.
+
+    >>> slug("arxiv (TAPE-P)")
+    'arxiv--TAPE-P'
+    """
+    kept = [c if c.isalnum() or c in "-_" else "-" for c in name]
+    return "".join(kept).strip("-")

@@ -1,50 +1,40 @@
-"""Training one model on one dataset, and what is worth knowing of it."""
+"""Training one model on one data set, with its accuracy and times."""
 
-import inspect
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dgl
 import torch
-from dgl import DGLError
 from torch import nn
 
-from .. import nn as models
 from ..data import NodeData
 from ..hops import HopFeatures
 from ..nn.model import HopModel
 from ..training import Fit, fit, predict
-from . import originals
-
-#: Every model by its name: on hop features, and on the whole graph.
-MODELS: dict[str, type[nn.Module]] = {
-    "GCN": originals.GCN,
-    "JKNet": originals.JKNet,
-    "GPRGNN": originals.GPRGNN,
-    "MLP": originals.MLP,
-    **{
-        name: getattr(models, name)
-        for name in models.__all__
-        if issubclass(getattr(models, name), HopModel)
-    },
-}
+from .named_models import make_model
+from .originals import with_self_loops
 
 
 @dataclass
-class Result:
-    """One trained model.
+class TrainedModel:
+    """A model after training, and what its training took.
 
     Attributes
     ----------
     model : nn.Module
-        With the weights of the best epoch.
+        The model with the weights of its best epoch.
     name, data : str
-        Of the model and of the dataset.
+        Names of the model and of the data set.
+    fit : Fit
+        The history of the training.
+    test_accuracy : float
+        Share of the test nodes whose class is predicted.
     precompute_seconds : float
-        0 for a model on the whole graph.
+        Seconds of the precomputation; 0 for a model that reads the graph.
     rows : int
-        Rows that pass through the model in an epoch.
+        Number of rows that pass through the model per epoch.
     """
 
     model: nn.Module
@@ -54,66 +44,74 @@ class Result:
     test_accuracy: float
     precompute_seconds: float
     rows: int
-    options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def num_parameters(self) -> int:
+        """Number of learned numbers."""
         return sum(p.numel() for p in self.model.parameters())
 
     @property
     def total_seconds(self) -> float:
-        """Precomputation and training."""
+        """Seconds of precomputation and training."""
         return self.precompute_seconds + self.fit.seconds
 
 
-def make_model(name: str, data: NodeData, hid_feats: int, **options: Any):
-    """A model by its name, for a dataset; options it lacks are an error."""
-    if name not in MODELS:
-        raise DGLError(
-            f"model {name!r} is not known: choose one of {', '.join(MODELS)}."
-        )
-    known = inspect.signature(MODELS[name].__init__).parameters
-    unknown = [option for option in options if option not in known]
-    if unknown:
-        raise DGLError(f"{name} has no option {', '.join(unknown)}.")
-    sizes = {
-        "in_feats": data.num_feats,
-        "hid_feats": hid_feats,
-        "out_feats": data.num_classes,
-    }
-    given = {key: size for key, size in sizes.items() if key in known}
-    return MODELS[name](**given, **options)
+def accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
+    """Return the share of rows whose largest logit is that of the label.
+
+    >>> accuracy(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    0.5
+    """
+    return float((logits.argmax(dim=1) == labels).double().mean())
 
 
 def prepare(
     model: nn.Module, data: NodeData, **options: Any
 ) -> tuple[Any, Any, float]:
-    """What the model reads in training and in evaluation, and the seconds.
+    """Make what the model reads.
 
-    In the inductive setting the training inputs are of the training
-    subgraph alone: no edge to or from another node.
+    In the inductive setting the inputs of training come from the training
+    subgraph, which has no edge to or from another node.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A model on hop features, or one that reads the graph.
+    data : NodeData
+        The data set.
+    **options
+        Options of the precomputation, such as ``memory``.
+
+    Returns
+    -------
+    tuple
+        Inputs of training, inputs of evaluation, and the seconds of the
+        precomputation.
     """
-    start = time.perf_counter()
     if not isinstance(model, HopModel):
-        graphs = (data.train_graph, data.graph)
-        # The originals' filter has self-loops; adding them is preparation,
-        # as it is in any DGL script, and not counted.
-        looped = [
-            dgl.add_self_loop(dgl.remove_self_loop(g))
-            for g in (graphs if data.inductive else graphs[:1])
-        ]
-        return (looped[0], data.feat), (looped[-1], data.feat), 0.0
+        # Adding self-loops is not counted as time: every DGL script does so.
+        seen = with_self_loops(data.train_graph)
+        unseen = with_self_loops(data.graph) if data.inductive else seen
+        return (seen, data.feat), (unseen, data.feat), 0.0
+    start = time.perf_counter()
     splits = [data.train, data.valid, data.test]
     if not data.inductive:
         everything = _rows(model, data.graph, data, splits, options)
         return everything, everything, time.perf_counter() - start
-    seen = _rows(model, data.train_graph, data, splits[:1], options)
-    unseen = _rows(model, data.graph, data, splits[1:], options)
-    return seen, unseen, time.perf_counter() - start
+    trained = _rows(model, data.train_graph, data, splits[:1], options)
+    others = _rows(model, data.graph, data, splits[1:], options)
+    return trained, others, time.perf_counter() - start
 
 
-def _rows(model, graph, data, splits, options) -> HopFeatures:
-    nodes = torch.cat(splits)
+def _rows(
+    model: HopModel,
+    graph: dgl.DGLGraph,
+    data: NodeData,
+    splits: Sequence[torch.Tensor],
+    options: dict[str, Any],
+) -> HopFeatures:
+    """Compute the hop features of the nodes of some splits."""
+    nodes = torch.cat(list(splits))
     if len(nodes) == graph.num_nodes():
         return model.precompute(graph, data.feat, **options)
     return model.precompute(graph, data.feat, nodes=nodes, **options)
@@ -128,25 +126,25 @@ def train_model(
     options: dict[str, Any] | None = None,
     precompute: dict[str, Any] | None = None,
     **training: Any,
-) -> Result:
+) -> TrainedModel:
     """Make, train and test a model.
 
     Parameters
     ----------
     name : str
-        A name of :data:`MODELS`.
+        A key of :data:`~dgl_lc.experiments.named_models.MODELS`.
     data : NodeData
-        The dataset.
+        The data set.
     hid_feats : int, optional
-        Hidden columns. Default: 256.
+        Hidden feature size. Default: 256.
     seed : int, optional
-        Of the weights, the shuffling and the dropout.
+        Random seed of weights, shuffling and dropout. Default: 0.
     options : dict, optional
-        Of the model.
+        Options of the model.
     precompute : dict, optional
-        Of :func:`dgl_lc.block_aggregate`: memory, dtype …
+        Options of :func:`dgl_lc.block_aggregate`, such as ``memory``.
     **training
-        Of :func:`dgl_lc.training.fit`.
+        Options of :func:`dgl_lc.training.fit`.
     """
     torch.manual_seed(seed)
     model = make_model(name, data, hid_feats, **(options or {}))
@@ -156,11 +154,10 @@ def train_model(
         valid_inputs=unseen, seed=seed, **training,
     )  # fmt: skip
     logits = predict(model, unseen, data.test)
-    right = logits.argmax(dim=1) == data.labels[data.test]
     rows = data.graph.num_nodes()
     if isinstance(model, HopModel):
         rows = len(data.train) * model.num_inputs
-    return Result(
-        model, name, data.name, found, float(right.float().mean()), seconds,
-        rows, options or {},
+    return TrainedModel(
+        model, name, data.name, found,
+        accuracy(logits, data.labels[data.test]), seconds, rows,
     )  # fmt: skip
