@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from dgl_lc.data import NodeData, block_model, load, power_law_graph
-from dgl_lc.experiments.run import train_model
+from dgl_lc.experiments.train_one import train_model
 from dgl_lc.nn import LCGCN, LCGPRGNN, SGC
 from dgl_lc.nn.dropout import Dropout
 from dgl_lc.training import HopLoader

@@ -41,7 +41,7 @@ from common import (
 )
 
 from dgl_lc.data import load
-from dgl_lc.experiments.run import make_model
+from dgl_lc.experiments.named_models import make_model
 from dgl_lc.training import fit, predict
 
 # The best parameters of the paper. Those of SIGN, which is not in it, are

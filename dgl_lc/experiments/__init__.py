@@ -1,1 +1,1 @@
-"""Models side by side: the originals, their LC versions, and peers."""
+"""The paper's experiments: originals, their LC versions and peers compared."""

@@ -1,19 +1,15 @@
 """The paper's parameters as options of a model and of its training."""
 
-import inspect
 from typing import Any
 
 import torch
 from dgl import DGLError
 from torch import nn
 
-from .run import MODELS
-from .tasks import closest
+from .closest_name import closest_name
+from .named_models import AUTOMATIC, SHADOW, check_names, option_names
 
-#: Made by lc_transform from an original, whose parameters they have.
-_TRANSFORMED = {f"auto{name}": name for name in ("GCN", "JKNet", "GPRGNN")}
-
-#: Parameters that a model knows by another name.
+#: Parameters whose option has another name, by model.
 _RENAMED = {
     "JKNet": {"pooling": "mode"},
     "LCJKNet": {"pooling": "mode"},
@@ -23,12 +19,12 @@ _RENAMED = {
     "FSGNN": {"dp1": "dropout", "dp2": "dropout2"},
 }
 
-#: Options that are not searched: the paper's FSGNN has the hidden layer.
+#: Options that are not tuned: the FSGNN of the paper has a hidden layer.
 _FIXED: dict[str, dict[str, Any]] = {"FSGNN": {"num_layers": 3}}
 
 _POOLING = {"concat": "cat", "max": "max"}
 
-#: Parts of FSGNN, with the parameters that are their lr and weight decay.
+#: Parts of FSGNN, with the parameters of their learning rate and decay.
 _GROUPS = {
     "layers": ("lr1", "wd1"),
     "hidden": ("lr2", "wd2"),
@@ -36,33 +32,34 @@ _GROUPS = {
     "att": ("lr_att", "wd_att"),
 }
 
-#: Of training, for every model.
+#: Parameters of the training, for every model.
 _TRAINING = ("lr", "weight_decay")
 
 
 def configure(
     name: str, params: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options of a model and of its training, from the paper's parameters.
+    """Turn the paper's parameters into options of a model and its training.
 
     Parameters
     ----------
     name : str
-        A model of :data:`~dgl_lc.experiments.run.MODELS`, "autoGCN",
-        "autoJKNet", "autoGPRGNN" (with the parameters of the originals) or
-        "ShaDow-GAT" (whose parameters are its options as they are).
+        A model of :data:`~dgl_lc.experiments.named_models.NAMES`. Automatic
+        LC versions have the parameters of their originals; those of
+        ShaDow-GAT are its options as they are.
     params : dict
-        Such as :data:`~dgl_lc.experiments.paper.BEST` has; also any other
-        option of the model but its sizes.
+        Parameters as in :data:`~dgl_lc.experiments.paper.BEST`, or any other
+        option of the model except its sizes.
 
     Returns
     -------
     tuple of dict
-        Options for :func:`~dgl_lc.experiments.run.make_model`, and ``lr``
-        and ``weight_decay`` for :func:`~dgl_lc.training.fit`, as far as they
-        are given. Of FSGNN's the second is ``{"groups": {part: {"lr": …,
-        "weight_decay": …}}}``, for :func:`make_optimizer`; a part's rate or
-        decay that is not given is ``lr`` or ``weight_decay``.
+        Options of :func:`~dgl_lc.experiments.named_models.make_model`, and
+        those of ``lr`` and ``weight_decay`` of
+        :func:`~dgl_lc.training.fit` that are given. For FSGNN with parameters
+        of single parts, the second is ``{"groups": {part: {"lr": …,
+        "weight_decay": …}}}``, for :func:`make_optimizer`; ``lr`` and
+        ``weight_decay`` are then the values of parts that are not given.
 
     Examples
     --------
@@ -70,7 +67,7 @@ def configure(
     >>> configure("LCJKNet", {"lr": 0.001, "pooling": "concat"})
     ({'mode': 'cat'}, {'lr': 0.001})
     """
-    if name == "ShaDow-GAT":
+    if name == SHADOW:
         options = {k: v for k, v in params.items() if k not in _TRAINING}
     else:
         options = _model_options(name, params)
@@ -78,7 +75,7 @@ def configure(
     if name == "FSGNN" and any(
         key in params for pair in _GROUPS.values() for key in pair
     ):
-        # What is not given is as fit has it.
+        # The defaults of fit, for parts that no parameter is given for.
         training = {"lr": 0.01, "weight_decay": 0.0, **training}
         groups = {
             part: {
@@ -92,18 +89,12 @@ def configure(
 
 
 def _model_options(name: str, params: dict[str, Any]) -> dict[str, Any]:
-    model = _TRANSFORMED.get(name, name)
-    if model not in MODELS:
-        known = [*MODELS, *_TRANSFORMED, "ShaDow-GAT"]
-        raise DGLError(
-            f"model {name!r} is not known; the nearest is "
-            f"{closest(name, known)!r}."
-        )
+    """Rename the parameters to the model's options; check their names."""
+    check_names([name])
+    model = AUTOMATIC.get(name, name)
     fixed, renamed = _FIXED.get(model, {}), _RENAMED.get(model, {})
-    taken = {"self", "in_feats", "hid_feats", "out_feats"}
-    taken |= {*fixed, *renamed.values()}
-    signature = inspect.signature(MODELS[model].__init__).parameters
-    known = [option for option in signature if option not in taken]
+    taken = {*fixed, *renamed.values()}
+    known = [option for option in option_names(model) if option not in taken]
     known += renamed
     training = [*_TRAINING]
     if model == "FSGNN":
@@ -114,8 +105,8 @@ def _model_options(name: str, params: dict[str, Any]) -> dict[str, Any]:
             continue
         if key not in known:
             raise DGLError(
-                f"{name} has no parameter {key!r}; the nearest is "
-                f"{closest(key, known + training)!r}."
+                f"{name} has no parameter {key!r}; the closest name is "
+                f"{closest_name(key, known + training)!r}."
             )
         if key == "pooling":
             if value not in _POOLING:
@@ -130,15 +121,15 @@ def _model_options(name: str, params: dict[str, Any]) -> dict[str, Any]:
 def make_optimizer(
     model: nn.Module, training: dict[str, Any]
 ) -> torch.optim.Optimizer | None:
-    """Adam with parameter groups; None where fit's own will do.
+    """Make Adam with parameter groups, or None if ``fit`` can make its own.
 
     Parameters
     ----------
     model : nn.Module
         The model.
     training : dict
-        As :func:`configure` gives it. ``groups`` name parts of the model,
-        and together all of it.
+        The second result of :func:`configure`. Its ``groups`` must name all
+        parts of the model.
 
     Examples
     --------

@@ -1,15 +1,16 @@
 """The paper's parameters and tables, as data.
 
-From `GNN Transformation Framework for Improving Efficiency and Scalability
-<https://arxiv.org/abs/2207.12000>`__: its experiments and its appendix, by
-our names of the models (its GCN_LC is LCGCN). The names of the parameters
-are those :func:`~dgl_lc.experiments.configure.configure` reads.
+They are from the experiments and the appendix of `GNN Transformation
+Framework for Improving Efficiency and Scalability
+<https://arxiv.org/abs/2207.12000>`__. Models have our names: the paper's
+GCN_LC is LCGCN. Parameters have the names that
+:func:`~dgl_lc.experiments.configure.configure` reads.
 """
 
 from typing import Any
 
-#: Of all models. The batch size is for those on hop features; the others
-#: take one step an epoch on the whole graph. Trials are Optuna's.
+#: Parameters of all models. The batch size is that of models on hop features;
+#: the others take one step per epoch on the whole graph. Trials are Optuna's.
 COMMON: dict[str, int] = {
     "batch_size": 4096,
     "patience": 300,
@@ -18,10 +19,10 @@ COMMON: dict[str, int] = {
     "trials": 50,
 }
 
-#: What was searched, by model and parameter. ``dprate`` is the dropout before
-#: the propagation, ``alpha`` starts the attention (gamma). The "number of
-#: layers" of SGC and FSGNN is their last hop, ``K``.
-SPACES: dict[str, dict[str, list]] = {
+#: The search spaces, by model and parameter. ``dprate`` is the dropout rate
+#: before the propagation, and ``alpha`` initialises the attention (gamma). The
+#: "number of layers" of SGC and FSGNN is their last hop, ``K``.
+SPACES: dict[str, dict[str, list[Any]]] = {
     "GCN": {
         "weight_decay": [1e-8, 1e-7, 1e-6, 1e-5],
         "lr": [0.005, 0.01, 0.02],
@@ -49,8 +50,9 @@ SPACES: dict[str, dict[str, list]] = {
         "lr": [1e-4, 0.001, 0.01],
         "K": [2],
     },
-    # A rate and a decay for each part: 1 is the layer of each input, 2 the
-    # hidden layer, 3 the output, att the weights of the inputs.
+    # Each part has its own learning rate and decay: 1 is the layer of each
+    # input, 2 the hidden layer, 3 the output layer, att the weights of the
+    # inputs.
     "FSGNN": {
         "wd1": [1e-5, 1e-4, 1e-3],
         "lr1": [1e-4, 0.001, 0.01],
@@ -88,9 +90,9 @@ SPACES: dict[str, dict[str, list]] = {
     },
 }
 
-#: Not the paper's but ours, of about the same size, for the models it has no
-#: space for. (It took ShaDow-GAT's parameters from that model's authors.)
-OUR_SPACES: dict[str, dict[str, list]] = {
+#: Our own search spaces, of about the same size, for the models without one in
+#: the paper. (The paper took ShaDow-GAT's parameters from its authors.)
+OUR_SPACES: dict[str, dict[str, list[Any]]] = {
     "MLP": {
         "weight_decay": [1e-8, 1e-7, 1e-6, 1e-5],
         "lr": [0.001, 0.005, 0.01],
@@ -133,7 +135,7 @@ OUR_SPACES: dict[str, dict[str, list]] = {
     },
 }
 
-#: What the search found, by dataset and model; None ran out of memory.
+#: The best parameters, by data set and model; None if it ran out of memory.
 BEST: dict[str, dict[str, dict[str, Any] | None]] = {
     "Flickr": {
         "GCN": {
@@ -251,7 +253,7 @@ BEST: dict[str, dict[str, dict[str, Any] | None]] = {
     },
 }  # fmt: skip
 
-#: Test accuracy over 5 runs, by dataset and model: mean, standard deviation.
+#: Test accuracy of 5 runs, by data set and model: mean, standard deviation.
 ACCURACY: dict[str, dict[str, tuple[float, float]]] = {
     "Flickr": {
         "GCN": (0.525, 0.003),
@@ -288,9 +290,9 @@ ACCURACY: dict[str, dict[str, tuple[float, float]]] = {
     },
 }
 
-#: Training time over 5 runs on a V100S, by dataset and model: seconds an
-#: epoch, seconds in all with the precomputation. (The paper has the first in
-#: milliseconds.)
+#: Mean training time of 5 runs on a V100S, by data set and model: seconds per
+#: epoch, and total seconds with the precomputation. (The paper gives the first
+#: in milliseconds.)
 TIMES: dict[str, dict[str, tuple[float, float]]] = {
     "Flickr": {
         "GCN": (0.06462, 129.24),
@@ -327,9 +329,9 @@ TIMES: dict[str, dict[str, tuple[float, float]]] = {
     },
 }
 
-#: On papers100M, by model: test accuracy and validation accuracy (mean,
-#: standard deviation each), seconds an epoch, seconds in all; None ran out of
-#: memory.
+#: Results on papers100M, by model: test accuracy and validation accuracy (mean
+#: and standard deviation each), seconds per epoch, total seconds; None if it
+#: ran out of memory.
 PAPERS100M: dict[
     str,
     tuple[tuple[float, float], tuple[float, float], float, float] | None,
@@ -345,7 +347,7 @@ PAPERS100M: dict[
     "LCGPRGNN": ((0.658, 0.002), (0.696, 0.001), 2.74927, 7410.47),
 }
 
-#: The datasets. Reddit is GraphSAINT's, with each edge counted once; Flickr's
+#: The data sets. Reddit is GraphSAINT's, with each edge counted once; Flickr's
 #: edges are counted in both directions. Flickr and Reddit are inductive.
 DATASETS: dict[str, dict[str, int]] = {
     "Flickr": {

@@ -10,21 +10,22 @@ from dgl import DGLError
 
 from .._common.json_files import read_json, write_json
 from ..data import DiskData, prepare_ogb, write_papers_like
-from ..training import fit, predict
+from ..nn.model import HopModel
+from ..node_rows import NodeRows
 from . import paper
-from .configure import configure, make_optimizer
-from .results import Results, hash_of
-from .run import MODELS
-from .runs import LastEpoch, environment
-from .tables import save_table
+from .configure import configure
+from .named_models import make_model
+from .recorded_run import train_and_record
+from .results_folder import ResultsFolder, hash_of
+from .tables import published_spread, save_table, spread
 
-#: The models of the paper's table that fit.
-TABLE_MODELS = ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]
+#: The models of the paper's table that did not run out of memory there.
+PAPERS_MODELS = ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]
 
 
 def reproduce_papers100m(
     root: Path,
-    results: Results,
+    results: ResultsFolder,
     models: list[str],
     seeds: int,
     *,
@@ -36,33 +37,58 @@ def reproduce_papers100m(
 ) -> pd.DataFrame:
     """Prepare, precompute, train with the paper's parameters, and tabulate.
 
-    Every stage is kept, and a call that was stopped goes on. With
-    ``synthetic`` a data set of that scale is generated first, in OGB's raw
-    layout; its scores have nothing to do with the paper's.
+    The result of every stage is kept, and a call that was stopped resumes.
+
+    Parameters
+    ----------
+    root : Path
+        Folder of OGB's raw files.
+    results : ResultsFolder
+        Where records and tables are saved.
+    models : list of str
+        Models of :data:`PAPERS_MODELS`.
+    seeds : int
+        Number of runs per model.
+    memory : str, optional
+        Memory budget of each stage. Default: "16GiB".
+    device : str, optional
+        Device to train on. Default: the CPU.
+    synthetic : float, optional
+        Scale of a data set to generate first, in OGB's raw layout. Its
+        scores cannot be compared with the paper's.
+    feat_dim : int, optional
+        Number of feature columns of the generated data set. Default: 128.
+    **training
+        epochs, patience and batch_size of :func:`~dgl_lc.training.fit`.
     """
     if seeds < 1:
-        raise DGLError(f"--seeds should be at least 1, got {seeds}.")
+        raise DGLError(f"seeds={seeds} should be at least 1.")
     name = "papers100M"
     if synthetic is not None:
         name = f"papers-like-{synthetic:g}-{feat_dim}"
         write_papers_like(root, synthetic, feat_dim=feat_dim, memory=memory)
     data = prepare_ogb(root, root / "prepared", memory=memory)
     print(data, flush=True)
+    records: dict[str, list[dict[str, Any]]] = {}
     for model in models:
+        params = paper.BEST["papers100M"][model]
+        assert params is not None
+        key = {"params": params, "training": training}
         for seed in range(seeds):
-            params = paper.BEST["papers100M"][model]
-            assert params is not None
-            key = {"params": params, "training": training}
-            if results.run(model, name, seed, key) is None:
-                # Its own: another call's would be taken for this one's.
+            record = results.load_run(model, name, seed, key)
+            if record is None:
+                # The name has the key in it, so that a run with other
+                # parameters does not resume from this file.
                 checkpoint = data.path / f"{model}-{seed}-{hash_of(key)}.pt"
                 record = _run(
-                    model, data, params, seed, memory, device, checkpoint,
-                    training,
+                    model, data, params, seed, memory, device=device,
+                    checkpoint=checkpoint, **training,
                 )  # fmt: skip
-                results.keep_run({**record, "data": name}, key)
+                record["data"] = name
+                results.save_run(record, key)
                 checkpoint.unlink(missing_ok=True)
-    frame = _table(models, name, seeds, results, training, synthetic is None)
+            records.setdefault(model, []).append(record)
+    frame = _table(records, with_paper=synthetic is None)
     print(f"\n{save_table(frame, results.folder / name)}")
     return frame
 
@@ -70,76 +96,51 @@ def reproduce_papers100m(
 def _run(
     name: str,
     data: DiskData,
-    params: dict,
+    params: dict[str, Any],
     seed: int,
     memory: str,
-    device: str | None,
-    checkpoint: Path,
-    training: dict,
+    **training: Any,
 ) -> dict[str, Any]:
+    """Precompute, train and test one model; return the record."""
     options, rates = configure(name, params)
     torch.manual_seed(seed)
-    sizes = {"in_feats": data.num_feats, "out_feats": data.num_classes}
-    if name != "SGC":
-        sizes["hid_feats"] = paper.COMMON["hid_feats"]
-    model: Any = MODELS[name](**sizes, **options)
-    nodes = torch.cat([data.train, data.valid, data.test])
+    model = make_model(name, data, paper.COMMON["hid_feats"], **options)
+    assert isinstance(model, HopModel)
     hops = "-".join(map(str, model.hops))
     folder = data.path / f"{'several-' * (name == 'FSGNN')}hops-{hops}"
-    inputs, seconds = _precompute(model, data, nodes, memory, folder)
-    optimizer = make_optimizer(model, rates)
-    last = LastEpoch(model)
-    found = fit(
-        model, inputs, data.labels, data.train, data.valid, seed=seed,
-        device=device, progress=False, checkpoint=checkpoint, on_epoch=last,
-        **training, **({"optimizer": optimizer} if optimizer else rates),
+    inputs, seconds = _precompute(model, data, memory, folder)
+    return train_and_record(
+        name, model, data, params, seed, (inputs, inputs, seconds), rates,
+        **training,
     )  # fmt: skip
 
-    def test():
-        logits = predict(model, inputs, data.test)
-        right = logits.argmax(dim=1).cpu() == data.labels[data.test]
-        return float(right.double().mean())
 
-    best = test()
-    model.load_state_dict(last.state)
-    return {
-        "model": name,
-        "seed": seed,
-        "params": params,
-        "test": best,
-        "test_last": test(),
-        "valid": found.valid_accuracy,
-        "epochs": len(found.history),
-        "epoch_seconds": float(found.history.train_seconds.mean()),
-        "precompute_seconds": seconds,
-        "total_seconds": seconds + float(found.history.train_seconds.sum()),
-        "history": {
-            "seconds": [float(s) for s in found.history.train_seconds.cumsum()],
-            "valid": [float(v) for v in found.history.valid_accuracy],
-        },
-        "best_epoch": int(found.best_epoch),
-        "environment": environment(),
-    }
+def _precompute(
+    model: HopModel, data: DiskData, memory: str, folder: Path
+) -> tuple[NodeRows, float]:
+    """Compute hop features, or open those of another seed or model.
 
-
-def _precompute(model, data, nodes, memory, folder: Path):
-    """Hop features, and how long they took in all, interruptions and all.
-
-    Other seeds and models find the store there, and count its seconds too.
+    Returns them with the seconds that they took, those of interrupted calls
+    included.
     """
+
+    # Any, as the precomputation reads features on disk like a tensor.
+    feat: Any = data.feat
+
+    def compute() -> NodeRows:
+        nodes = torch.cat([data.train, data.valid, data.test])
+        return model.precompute(
+            data.graph, feat, nodes=nodes, memory=memory, out=folder
+        )
+
     note = folder.with_name(f"{folder.name}.seconds.json")
     before = read_json(note) if note.exists() else {"seconds": 0.0}
     if before.get("finished"):
-        inputs = model.precompute(
-            data.graph, data.feat, nodes=nodes, memory=memory, out=folder
-        )
-        return inputs, before["seconds"]
+        return compute(), before["seconds"]
     start = time.perf_counter()
     finished = False
     try:
-        inputs = model.precompute(
-            data.graph, data.feat, nodes=nodes, memory=memory, out=folder
-        )
+        inputs = compute()
         finished = True
     finally:
         seconds = before["seconds"] + time.perf_counter() - start
@@ -147,34 +148,30 @@ def _precompute(model, data, nodes, memory, folder: Path):
     return inputs, seconds
 
 
-def _table(models, name, seeds, results, training, is_real) -> pd.DataFrame:
+def _table(
+    records: dict[str, list[dict[str, Any]]], with_paper: bool
+) -> pd.DataFrame:
+    """Make a table with one row per model, and the paper's figures."""
     rows: list[dict[str, str]] = []
-    for model in models:
-        key = {"params": paper.BEST["papers100M"][model], "training": training}
-        found = [results.run(model, name, seed, key) for seed in range(seeds)]
-        runs = pd.DataFrame([record for record in found if record])
-        theirs = paper.PAPERS100M[model]
-        assert theirs is not None
-        test, valid, epoch, total = theirs
-        rows.append(
-            {
-                "model": model,
-                "test": f"{100 * runs.test.mean():.2f} "
-                f"({100 * runs.test.std(ddof=0):.2f})",
-                "test, last epoch": f"{100 * runs.test_last.mean():.2f} "
-                f"({100 * runs.test_last.std(ddof=0):.2f})",
-                "validation": f"{100 * runs.valid.mean():.2f} "
-                f"({100 * runs.valid.std(ddof=0):.2f})",
-                "s/epoch": f"{runs.epoch_seconds.mean():.2f}",
-                "s in all": f"{runs.total_seconds.mean():.1f}",
-            }
-        )
-        if is_real:
-            rows[-1] |= {
-                "paper, test": f"{100 * test[0]:.1f} ({100 * test[1]:.1f})",
-                "paper, validation": f"{100 * valid[0]:.1f} "
-                f"({100 * valid[1]:.1f})",
+    for model, found in records.items():
+        runs = pd.DataFrame(found)
+        row = {
+            "model": model,
+            "test": spread(runs.test),
+            "test, last epoch": spread(runs.test_last),
+            "validation": spread(runs.valid),
+            "s/epoch": f"{runs.epoch_seconds.mean():.2f}",
+            "total s": f"{runs.total_seconds.mean():.1f}",
+        }
+        if with_paper:
+            published = paper.PAPERS100M[model]
+            assert published is not None
+            test, valid, epoch, total = published
+            row |= {
+                "paper, test": published_spread(test),
+                "paper, validation": published_spread(valid),
                 "paper, s/epoch": f"{epoch:.2f}",
-                "paper, s in all": f"{total:.0f}",
+                "paper, total s": f"{total:.0f}",
             }
+        rows.append(row)
     return pd.DataFrame(rows)

@@ -1,15 +1,15 @@
-"""Pictures of training runs."""
+"""Figures of training runs and of precomputation times."""
 
 from pathlib import Path
 from typing import Any
 
-from .run import Result
+from .train_one import TrainedModel
 
 
 def accuracy_over_time(
-    results: list[Result], path: Path, title: str = ""
+    results: list[TrainedModel], path: Path, title: str = ""
 ) -> None:
-    """Validation accuracy over seconds, precomputation included.
+    """Draw the validation accuracy over time, precomputation included.
 
     An LC version has the colour of its original and a solid line.
     """
@@ -32,18 +32,18 @@ def accuracy_over_time(
     _save_course(figure, axes, path, title)
 
 
-#: Of the figures: an LC version has its original's colour.
+#: The order of the colours; an LC version has the colour of its original.
 _FAMILIES = ["GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "APPNP",
              "MixHop", "H2GCN", "ShaDow-GAT"]  # fmt: skip
 
 
 def validation_over_time(
-    records: list[dict], path: Path, title: str = ""
+    records: list[dict[str, Any]], path: Path, title: str = ""
 ) -> None:
-    """Validation accuracy over seconds, precomputation included.
+    """Draw the validation accuracy over time, precomputation included.
 
-    One run (the first seed) of each model; the line ends where training
-    stopped, and a dot marks the epoch that was kept.
+    Each model has one line, of its first seed. It ends where training
+    stopped, and a dot marks the epoch whose weights were kept.
     """
     figure, axes = _figure(7, 4.5)
     shown = {}
@@ -61,7 +61,8 @@ def validation_over_time(
         start = record["precompute_seconds"]
         seconds = [start + second for second in history["seconds"]]
         valid = [100 * value for value in history["valid"]]
-        # So far the best: single epochs of small validation sets jitter.
+        # The best so far, since the accuracy of single epochs varies much on
+        # small validation sets.
         best = [max(valid[: i + 1]) for i in range(len(valid))]
         axes.plot(seconds, best, style, color=f"C{place}", label=name, lw=1.4)
         kept = record["best_epoch"] - 1
@@ -74,7 +75,7 @@ def validation_over_time(
 def bars(
     times: dict[str, dict[str, float]], path: Path, title: str = ""
 ) -> None:
-    """Stacked seconds: normalisation below, aggregation above."""
+    """Draw stacked bars of seconds: normalisation, then aggregation."""
     figure, axes = _figure(7, 0.5 * len(times) + 1.5)
     names = list(times)[::-1]
     left = [0.0] * len(names)
@@ -87,15 +88,15 @@ def bars(
     axes.set_xlim(0, 1.15 * max(left))
     axes.set_xlabel("seconds")
     if title:
-        # Over the names too: it is longer than the axes.
+        # The title of the figure, which is wider than that of the axes.
         figure.suptitle(title, fontsize=11)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:
-    """A figure that needs no display, with its axes."""
-    # Only who draws pays for importing it.
+    """Make a figure that needs no display; return it with its axes."""
+    # Importing matplotlib takes a second, so that only figures do it.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -104,8 +105,8 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def _save_course(figure, axes, path: Path, title: str) -> None:
-    """Finish a picture over time."""
+def _save_course(figure: Any, axes: Any, path: Path, title: str) -> None:
+    """Label the axes of a figure over time, and save it."""
     axes.set_xscale("log")
     axes.set_xlabel("seconds (precomputation and training)")
     if title:

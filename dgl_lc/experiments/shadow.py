@@ -1,11 +1,12 @@
 """ShaDow-GAT, a peer that samples, with DGL's sampler and attention.
 
-An enclosing subgraph is drawn around each root, and a network that may be
-deeper than the subgraph reads it.
+It samples a subgraph around each root, and applies a network that may have
+more layers than the subgraph has hops.
 """
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import dgl
 import torch
@@ -21,12 +22,13 @@ from ..node_rows import check_ids
 from ..training import Fit
 from ..training.epochs import Run, parameter_groups
 from ..training.predict import check_output, model_device
+from .originals import with_self_loops
 
 _POOLINGS = {"mean": AvgPooling, "max": MaxPooling}
 
 
 class ShaDowGAT(nn.Module):
-    """Graph attention on enclosing subgraphs, read at the roots.
+    """Graph attention on the subgraphs around roots, evaluated at the roots.
 
     From `Decoupling the Depth and Scope of Graph Neural Networks
     <https://arxiv.org/abs/2201.07858>`__.
@@ -34,33 +36,35 @@ class ShaDowGAT(nn.Module):
     Parameters
     ----------
     in_feats, hid_feats, out_feats : int
-        Columns. Each head has ``hid_feats / num_heads``.
+        Sizes of input, hidden layers and output. Each head has
+        ``hid_feats / num_heads`` columns.
     num_layers, num_heads : int, optional
-        Of the attention. Default: 3 layers of 4 heads.
+        Number of attention layers, and of their heads. Default: 3 and 4.
     dropout : float, optional
-        Before each layer and before the output. Default: 0.35.
+        Dropout rate before each layer and before the output. Default: 0.35.
     pooling : str, optional
-        "mean" or "max" of the root's subgraph, read beside the root.
-        Default: None, the root alone. Subgraphs have to be apart for it.
+        "mean" or "max" of the root's subgraph, as an input of the output
+        layer beside the root's row. It requires a subgraph per root.
+        Default: None, the root's row alone.
     """
 
     def __init__(
         self,
-        in_feats,
-        hid_feats,
-        out_feats,
-        num_layers=3,
-        num_heads=4,
-        dropout=0.35,
-        pooling=None,
-    ):
+        in_feats: int,
+        hid_feats: int,
+        out_feats: int,
+        num_layers: int = 3,
+        num_heads: int = 4,
+        dropout: float = 0.35,
+        pooling: str | None = None,
+    ) -> None:
         super().__init__()
         _check_count("num_layers", num_layers)
         _check_count("num_heads", num_heads)
         if hid_feats < 1 or hid_feats % num_heads:
             raise DGLError(
                 f"hid_feats={hid_feats} should be a multiple of "
-                f"num_heads={num_heads}: heads are of one width."
+                f"num_heads={num_heads}, as all heads have the same width."
             )
         if pooling is not None and pooling not in _POOLINGS:
             raise DGLError(
@@ -79,18 +83,20 @@ class ShaDowGAT(nn.Module):
         read = hid_feats if pooling is None else 2 * hid_feats
         self.output = nn.Linear(read, out_feats)
 
-    def forward(self, subgraph, feat, roots):
-        """Logits of the roots.
+    def forward(
+        self, subgraph: dgl.DGLGraph, feat: torch.Tensor, roots: torch.Tensor
+    ) -> torch.Tensor:
+        """Compute the logits of the roots.
 
         Parameters
         ----------
         subgraph : DGLGraph
-            With self-loops; a batch of subgraphs if there is a pooling.
+            The subgraph with self-loops; with pooling, a batch of subgraphs.
         feat : Tensor
-            A row for each node of the subgraph.
+            One row per node of the subgraph.
         roots : Tensor
-            Where the roots are among the rows; one for each subgraph of a
-            batch if there is a pooling.
+            Positions of the roots among the rows; with pooling, one per
+            subgraph of the batch.
         """
         for layer in self.layers:
             feat = F.elu(layer(subgraph, self.dropout(feat)).flatten(1))
@@ -99,8 +105,8 @@ class ShaDowGAT(nn.Module):
             if subgraph.batch_size != len(roots):
                 raise DGLError(
                     f"roots has {len(roots)} nodes, but there are "
-                    f"{subgraph.batch_size} subgraphs: pooling wants one for "
-                    f"each root, with apart=True."
+                    f"{subgraph.batch_size} subgraphs: pooling requires one "
+                    f"subgraph per root, so give apart=True."
                 )
             read = torch.cat([read, self.pool(subgraph, feat)], dim=1)
         return self.output(self.dropout(read))
@@ -119,40 +125,45 @@ def fit_shadow(
     weight_decay: float = 0.0,
     seed: int = 0,
     progress: bool | None = None,
-    on_epoch: Callable[[dict], None] | None = None,
+    on_epoch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Fit:
-    """Train on sampled subgraphs until the validation loss is at its best.
+    """Train on sampled subgraphs until the validation loss stops improving.
 
-    The weights of the best epoch are kept as a copy and put back at the end.
-    Training draws its subgraphs from ``data.train_graph``, validation from
-    ``data.graph``, the same ones in every epoch; both get self-loops.
+    At the end the model has the weights of the best epoch. Training samples
+    its subgraphs from ``data.train_graph``, and validation from
+    ``data.graph``, the same ones in every epoch. Self-loops are added to
+    both.
 
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(subgraph, feat, roots)``.
+        The model, called as ``model(subgraph, feat, roots)``.
     data : NodeData
-        The dataset.
+        The data set.
     fanouts : sequence of int, optional
-        Neighbours to draw, -1 for all, in DGL's order: the last is of the
-        root's own. A self-loop is a neighbour too.
+        Numbers of neighbours to sample per hop, or -1 for all. As in DGL, the
+        last number is for the neighbours of the root. A self-loop counts as a
+        neighbour. Default: (10, 5).
     apart : bool, optional
-        Whether each root has a subgraph of its own, as in the paper: the
-        default. DGL's sampler takes one subgraph for all roots of a batch,
-        which is quicker, as nodes are shared; but if there are more layers
-        than fanouts, a root's logits then depend on the others.
+        Whether each root has a subgraph of its own, as in the paper. If not,
+        all roots of a batch share one subgraph, as in DGL's sampler. That is
+        faster, but with more layers than fanouts the logits of a root then
+        depend on the other roots. Default: True.
     batch_size, epochs, patience : int, optional
-        128 roots a step, at most 30 epochs, 10 without an improvement.
+        Roots per step, maximum number of epochs, and epochs without an
+        improvement before training stops. Default: 128, 30 and 10.
     lr, weight_decay : float, optional
-        Of Adam.
+        Learning rate and weight decay of the Adam optimizer. Default: 0.001
+        and 0.
     seed : int, optional
-        Of shuffling, dropout and sampling. It seeds DGL, the state of which
-        cannot be put back; for another number of threads DGL draws others.
+        Random seed of shuffling, dropout and sampling. It also seeds DGL,
+        whose state cannot be restored. With another number of threads, DGL
+        samples other subgraphs. Default: 0.
     progress : bool, optional
-        Show a progress bar. Default: where there is a terminal, after two
+        Whether to show a progress bar. Default: in a terminal, after two
         seconds.
     on_epoch : callable, optional
-        Called with each row of the history; may raise to stop the run.
+        Receives each row of the history; may raise to stop the run.
 
     Examples
     --------
@@ -173,13 +184,17 @@ def fit_shadow(
     train = _Roots(seen, data.feat, data.train, fanouts, batch_size, apart)
     valid = _Roots(unseen, data.feat, data.valid, fanouts, batch_size, apart)
 
-    def steps(model, epoch):
+    def steps(
+        model: nn.Module, epoch: int
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         order = torch.randperm(len(data.train), generator=shuffle)
         _seed_dgl(shuffle)
         for chosen, logits in train.logits(model, order):
             yield logits, data.labels[data.train[chosen]].to(device)
 
-    def checked(model, epoch):
+    def checked(
+        model: nn.Module, epoch: int
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         _seed_dgl(torch.Generator().manual_seed(seed))
         order = torch.arange(len(data.valid))
         for chosen, logits in valid.logits(model, order):
@@ -202,23 +217,24 @@ def predict_shadow(
     batch_size: int = 128,
     seed: int = 0,
 ) -> torch.Tensor:
-    """Logits of some nodes, from subgraphs of the whole graph.
+    """Compute the logits of some nodes, from subgraphs of the whole graph.
 
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(subgraph, feat, roots)``, in evaluation mode.
+        The model, called as ``model(subgraph, feat, roots)`` in evaluation
+        mode.
     data : NodeData
-        The dataset.
+        The data set.
     nodes : Tensor
-        Ids of nodes; the logits are in this order.
+        Ids of nodes, which give the order of the rows.
     fanouts, apart, batch_size, seed : optional
         As for :func:`fit_shadow`.
 
     Returns
     -------
     Tensor
-        On the CPU, a row for each node.
+        Logits on the CPU, one row per node.
     """
     nodes = check_ids(nodes, "nodes")
     if len(nodes) == 0:
@@ -228,7 +244,7 @@ def predict_shadow(
             f"nodes holds {int(nodes.max())}, but the graph has nodes 0 to "
             f"{data.graph.num_nodes() - 1}."
         )
-    # DGL's sampler refuses a root that is there twice.
+    # DGL's sampler does not accept a root that occurs twice.
     roots, where = nodes.unique(return_inverse=True)
     graph = _looped(data.graph)
     source = _Roots(graph, data.feat, roots, fanouts, batch_size, apart)
@@ -244,7 +260,7 @@ def predict_shadow(
 
 
 class _Roots:
-    """Nodes, and the subgraphs to draw around them."""
+    """Samples subgraphs around nodes, and applies a model to them."""
 
     def __init__(
         self,
@@ -264,7 +280,7 @@ class _Roots:
     def logits(
         self, model: nn.Module, order: torch.Tensor
     ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Places among the ids, and their logits, batch by batch."""
+        """Yield positions among the ids, and their logits, per batch."""
         device = model_device(model)
         for chosen in order.split(self._batch_size):
             subgraph, nodes, roots = self._draw(self._ids[chosen])
@@ -275,24 +291,22 @@ class _Roots:
     def _draw(
         self, ids: torch.Tensor
     ) -> tuple[dgl.DGLGraph, torch.Tensor, torch.Tensor]:
-        """The subgraph, its nodes' ids, and where in it the roots are."""
+        """Sample a subgraph; return it, its node ids, and the roots' rows."""
         if not self._apart:
             nodes, _, subgraph = self._sampler.sample(self._graph, ids)
             return subgraph, nodes, torch.arange(len(ids))
         drawn = [self._sampler.sample(self._graph, i) for i in ids.split(1)]
         nodes = torch.cat([nodes for nodes, _, _ in drawn])
         batch = dgl.batch([g for _, _, g in drawn], ndata=None, edata=None)
-        # A root is the first node of its subgraph.
+        # The root is the first node of its subgraph.
         sizes = batch.batch_num_nodes()
         return batch, nodes, sizes.cumsum(0) - sizes
 
 
 def _looped(graph: dgl.DGLGraph) -> dgl.DGLGraph:
-    """The graph alone, with self-loops, as the originals get it."""
-    # DGL cannot take edges out of a graph that has no COO format.
-    graph = graph.formats(["coo", "csr", "csc"])
-    graph = dgl.add_self_loop(dgl.remove_self_loop(graph))
-    # What nodes and edges carry would be cut out with every subgraph.
+    """Return the graph with self-loops, but without its node and edge data."""
+    graph = with_self_loops(graph)
+    # The sampler would copy the data with every subgraph.
     for frame in (graph.ndata, graph.edata):
         for name in list(frame):
             frame.pop(name)
@@ -300,6 +314,7 @@ def _looped(graph: dgl.DGLGraph) -> dgl.DGLGraph:
 
 
 def _seed_dgl(generator: torch.Generator) -> None:
+    """Seed DGL's sampler from a generator of torch."""
     dgl.seed(int(torch.randint(2**31 - 1, (), generator=generator)))
 
 
@@ -315,7 +330,7 @@ def _check_fanouts(fanouts: Sequence[int]) -> list[int]:
         found = []
     if not found or any(n < 1 and n != -1 for n in found):
         raise DGLError(
-            f"fanouts={fanouts!r} should be a sequence of numbers of "
-            f"neighbours, at least 1, or -1 for all."
+            f"fanouts={fanouts!r} should be a sequence of integers, each at "
+            f"least 1, or -1 for all neighbours."
         )
     return found

@@ -1,18 +1,19 @@
 """The paper's tables, from the records of runs."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from . import paper
-from .runs import NAMES
+from .named_models import NAMES
 
-Record = dict[str, Any]
+#: What :func:`~dgl_lc.experiments.recorded_run.run_once` returns.
+Record: TypeAlias = dict[str, Any]
 
 
 def frame_of(records: list[Record]) -> pd.DataFrame:
-    """A row for each run, without its history."""
+    """Make a table with one row per run, without its history."""
     dropped = ("history", "environment", "params", "key")
     rows = [
         {name: value for name, value in record.items() if name not in dropped}
@@ -31,15 +32,22 @@ def frame_of(records: list[Record]) -> pd.DataFrame:
 def accuracy_table(
     records: list[Record], names: dict[str, str | None]
 ) -> pd.DataFrame:
-    """Mean (deviation) of the test accuracy; the paper's beside ours.
+    """Make the table of test accuracies, with the paper's beside ours.
 
-    ``names`` says what the paper calls a data set, if it is the same.
+    Cells are mean (standard deviation) in %, by both protocols.
+
+    Parameters
+    ----------
+    records : list of dict
+        Records of runs.
+    names : dict
+        The paper's name of each data set, or None if it is another one.
     """
     frame = frame_of(records)
     columns: dict[str, dict[str, str]] = {}
     for (data, model), runs in frame.groupby(["data", "model"], sort=False):
-        columns.setdefault(data, {})[model] = _spread(runs.test)
-        columns.setdefault(f"{data}, last epoch", {})[model] = _spread(
+        columns.setdefault(data, {})[model] = spread(runs.test)
+        columns.setdefault(f"{data}, last epoch", {})[model] = spread(
             runs.test_last
         )
         columns.setdefault(f"{data}, parameters", {})[model] = (
@@ -49,9 +57,8 @@ def accuracy_table(
         if theirs is not None:
             found = paper.ACCURACY.get(theirs, {}).get(model)
             if found is not None:
-                mean, deviation = found
                 columns.setdefault(f"{data}, paper", {})[model] = (
-                    f"{100 * mean:.1f} ({100 * deviation:.1f})"
+                    published_spread(found)
                 )
     return _table(columns)
 
@@ -59,7 +66,11 @@ def accuracy_table(
 def time_table(
     records: list[Record], names: dict[str, str | None]
 ) -> pd.DataFrame:
-    """Seconds an epoch / in all, precomputation included; means."""
+    """Make the table of mean training times, per epoch / in total.
+
+    The total includes the precomputation. The parameters are those of
+    :func:`accuracy_table`.
+    """
     frame = frame_of(records)
     columns: dict[str, dict[str, str]] = {}
     for (data, model), runs in frame.groupby(["data", "model"], sort=False):
@@ -81,7 +92,7 @@ def time_table(
 
 
 def pairs_table(records: list[Record]) -> pd.DataFrame:
-    """Each LC version beside its original, on every data set."""
+    """Compare each LC version with its original, on every data set."""
     frame = frame_of(records)
     means = frame.groupby(["data", "model"], sort=False).mean(numeric_only=True)
     rows = []
@@ -91,6 +102,7 @@ def pairs_table(records: list[Record]) -> pd.DataFrame:
             if original == model or (data, original) not in means.index:
                 continue
             ours, theirs = means.loc[(data, model)], means.loc[(data, original)]
+            speedup = theirs / ours
             rows.append(
                 {
                     "data": data,
@@ -99,25 +111,41 @@ def pairs_table(records: list[Record]) -> pd.DataFrame:
                     "points": 100 * (ours.test - theirs.test),
                     "points, last epoch": 100
                     * (ours.test_last - theirs.test_last),
-                    "epoch": theirs.epoch_seconds / ours.epoch_seconds,
-                    "in all": theirs.total_seconds / ours.total_seconds,
+                    "speed-up per epoch": speedup.epoch_seconds,
+                    "speed-up in total": speedup.total_seconds,
                 }
             )
     return pd.DataFrame(rows)
 
 
 def _origins(frame: pd.DataFrame, data: str, *models: str) -> str:
-    """Where the parameters of both are from."""
+    """Return where the parameters of some models come from."""
     own = frame[(frame.data == data) & frame.model.isin(models)]
     return " / ".join(dict.fromkeys(own.origin))
 
 
-def _spread(values: pd.Series) -> str:
+def spread(values: pd.Series) -> str:
+    """Return mean (standard deviation) of some shares, in %.
+
+    >>> spread(pd.Series([0.5, 0.6]))
+    '55.00 (5.00)'
+    """
     deviation = values.std(ddof=0)
     return f"{100 * values.mean():.2f} ({100 * deviation:.2f})"
 
 
+def published_spread(found: tuple[float, float]) -> str:
+    """Return the paper's mean (standard deviation), in %.
+
+    >>> published_spread((0.525, 0.003))
+    '52.5 (0.3)'
+    """
+    mean, deviation = found
+    return f"{100 * mean:.1f} ({100 * deviation:.1f})"
+
+
 def _table(columns: dict[str, dict[str, str]]) -> pd.DataFrame:
+    """Make a table with a row per model, in the order of their names."""
     models = [
         name for name in NAMES if any(name in c for c in columns.values())
     ]
@@ -131,7 +159,7 @@ def _table(columns: dict[str, dict[str, str]]) -> pd.DataFrame:
 
 
 def save_table(frame: pd.DataFrame, path: Path) -> str:
-    """Save as CSV and Markdown; the Markdown."""
+    """Save a table as CSV and Markdown; return the Markdown."""
     shown = frame.reset_index() if frame.index.name else frame
     frame.to_csv(
         path.with_name(f"{path.name}.csv"), index=bool(frame.index.name)
@@ -142,9 +170,9 @@ def save_table(frame: pd.DataFrame, path: Path) -> str:
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """A table as Markdown (pandas would want another package for that)."""
+    """Format a table as Markdown; pandas needs another package for that."""
 
-    def cell(value):
+    def cell(value: object) -> str:
         return f"{value:.2f}" if isinstance(value, float) else str(value)
 
     lines = [list(frame.columns), ["---"] * len(frame.columns)]

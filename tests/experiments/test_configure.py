@@ -1,4 +1,4 @@
-"""Every model, with every entry of its search space."""
+"""The paper's parameters as options: every entry of every search space."""
 
 import pytest
 import torch
@@ -7,8 +7,9 @@ from dgl import DGLError
 from dgl_lc import lc_transform
 from dgl_lc.data import block_model
 from dgl_lc.experiments.configure import configure, make_optimizer
+from dgl_lc.experiments.named_models import MODELS, make_model
 from dgl_lc.experiments.paper import BEST, OUR_SPACES, SPACES
-from dgl_lc.experiments.run import MODELS, make_model, prepare
+from dgl_lc.experiments.train_one import prepare
 from dgl_lc.training import fit
 
 DATA = block_model(60, num_classes=3, num_feats=6, seed=1)
@@ -21,7 +22,7 @@ ALL = {
 
 
 def entries(space):
-    """The first value of each parameter, but for one at a time."""
+    """Yield the first values, then each other value of one parameter."""
     first = {name: values[0] for name, values in space.items()}
     yield first
     for name, values in space.items():
@@ -30,7 +31,7 @@ def entries(space):
 
 
 def built(name, options):
-    """The model and what it reads."""
+    """Make a model and what it reads."""
     model = make_model(name.removeprefix("auto"), DATA, 8, **options)
     seen, _, _ = prepare(model, DATA)
     if name in AUTO:
@@ -153,9 +154,9 @@ def test_groups_of_another_model_are_refused():
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
-        ("lcgcn", {}, "model 'lcgcn' is not known.*'LCGCN'"),
-        ("autoGPRGN", {}, "'autoGPRGN'.*'autoGPRGNN'"),
-        ("SHADOW", {}, "'SHADOW'.*'ShaDow-GAT'"),
+        ("lcgcn", {}, "model 'lcgcn' is not one of.*Did you mean 'LCGCN'"),
+        ("autoGPRGN", {}, "'autoGPRGN'.*mean 'autoGPRGNN'"),
+        ("SHADOW", {}, "'SHADOW'.*mean 'ShaDow-GAT'"),
         ("GCN", {"dropuot": 0}, "GCN has no parameter 'dropuot'.*'dropout'"),
         ("GCN", {"pooling": "max"}, "GCN has no parameter 'pooling'"),
         ("GPRGNN", {"num_layers": 4}, "'num_layers'.*'mlp_layers'"),
@@ -165,6 +166,6 @@ def test_groups_of_another_model_are_refused():
         ("JKNet", {"pooling": "cat"}, "pooling='cat'.*'concat'"),
     ],
 )
-def test_what_is_not_known_is_named_with_the_nearest(name, params, message):
+def test_an_unknown_name_is_named_with_the_closest(name, params, message):
     with pytest.raises(DGLError, match=message):
         configure(name, params)

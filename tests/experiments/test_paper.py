@@ -1,22 +1,20 @@
-"""The paper's numbers, entry by entry, against its source."""
+"""Compare the paper's numbers with its source, entry by entry."""
 
 import re
 from decimal import Decimal
 
 import pytest
-from conftest import SHARED
 
 from dgl_lc.experiments import paper
-from dgl_lc.experiments.run import MODELS
-
-SOURCE = SHARED.parent / "paper" / "lc_transformation.tex"
+from dgl_lc.experiments.named_models import MODELS
 
 
 @pytest.fixture
-def tex():
-    if not SOURCE.exists():
-        pytest.skip(f"{SOURCE.name} is not at hand")
-    return SOURCE.read_text()
+def tex(shared_data):
+    source = shared_data.parent / "paper" / "lc_transformation.tex"
+    if not source.exists():
+        pytest.skip(f"{source.name} is not at hand")
+    return source.read_text()
 
 
 def our_name(name):
@@ -25,7 +23,7 @@ def our_name(name):
 
 
 def plain(text):
-    """Without the marks of formulas, braces and spaces."""
+    """Remove the marks of formulas, braces and spaces."""
     return re.sub(r"[${}\s]", "", text)
 
 
@@ -42,13 +40,13 @@ def section(tex, start, end):
 
 
 def table(tex, label):
-    """Rows of cells: the header, and the groups between the lines."""
+    """Return the cells of a table: its header, and its groups of rows."""
     (found,) = (
         text
         for text in re.findall(r"\\begin\{table.*?\\end\{table", tex, re.S)
         if f"\\label{{{label}}}" in text
     )
-    # A tabular in a cell becomes its lines, with semicolons between them.
+    # The lines of a tabular within a cell are joined by semicolons.
     found = re.sub(
         r"\\begin\{tabular\}\{c\}(.*?)\\end\{tabular\}",
         lambda inner: inner[1].replace("\\\\", ";"),
@@ -69,7 +67,7 @@ def rows(text):
 
 
 def models(tex, label):
-    """The columns' names, and the cells of each model."""
+    """Return the names of the columns, and the cells of each model."""
     head, groups = table(tex, label)
     lines = [line for group in groups for line in group]
     assert all(len(line) == len(head) for line in lines)
@@ -146,7 +144,7 @@ def test_the_search_spaces(tex):
 
 
 def best_parameters(model, cells):
-    """A line of the table of the best parameters."""
+    """Read a line of the table of the best parameters."""
     if cells == ["OOM"] * 6:
         return None
     wd, lr, dropout, layers, pooling, alpha = cells

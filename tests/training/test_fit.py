@@ -9,8 +9,9 @@ from dgl import DGLError
 from torch import nn
 
 from dgl_lc.data import block_model
+from dgl_lc.experiments.named_models import MODELS
 from dgl_lc.experiments.originals import GCN
-from dgl_lc.experiments.run import MODELS, prepare, train_model
+from dgl_lc.experiments.train_one import prepare, train_model
 from dgl_lc.nn import FSGNN, LCGPRGNN, SGC
 from dgl_lc.testing.reference import dense_filter
 from dgl_lc.training import fit, load_model, predict, save_model

@@ -1,27 +1,33 @@
 """Tuning with Optuna: a study that can be interrupted, resumed and watched."""
 
 import json
-import multiprocessing
 import warnings
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from dgl import DGLError
 
 from ..data import NodeData
 from . import paper
-from .results import Results
-from .runs import Inputs, check_names, module_of, run_once
+from .named_models import check_names, module_of
+from .recorded_run import InputCache, run_once
+from .results_folder import ResultsFolder
 from .tasks import fingerprint_of, load_task
+from .worker_processes import run_workers, threads_per_worker
 
-#: A trial whose worker has not been heard of for this long has died.
+if TYPE_CHECKING:
+    import optuna
+
+#: Seconds between two signs of life of a trial; after four of them without
+#: any, the trial counts as failed.
 HEARTBEAT_SECONDS = 30
-#: How often a trial says how it does.
+#: Epochs between two reports of a trial, each of which is a transaction.
 REPORT_EPOCHS = 10
 
 
-def space_of(name: str) -> dict[str, list]:
-    """The values that are tried for each parameter of a model."""
+def space_of(name: str) -> dict[str, list[Any]]:
+    """Return the values that are tried for each parameter of a model."""
     check_names([name])
     name = module_of(name)
     for spaces in (paper.SPACES, paper.OUR_SPACES):
@@ -33,32 +39,32 @@ def space_of(name: str) -> dict[str, list]:
 def tune(
     name: str,
     source: str,
-    results: Results,
+    results: ResultsFolder,
     *,
     trials: int = 50,
     seed: int = 0,
     workers: int = 1,
     **training: Any,
 ) -> dict[str, Any]:
-    """Tune a model on a data set's validation nodes; the best parameters.
+    """Tune a model on the validation nodes; return the best parameters.
 
-    A study that has fewer trials goes on; one that has as many is read.
+    A study that has fewer trials is resumed; one that has enough is read.
 
     Parameters
     ----------
     name, source : str
-        Model and data set.
-    results : Results
-        Where the study and the best parameters are kept.
+        Names of the model and of the data set, or the data set's file.
+    results : ResultsFolder
+        Where the study and the best parameters are saved.
     trials : int
-        Of the whole study, those of earlier calls included.
+        Number of trials of the study, those of earlier calls included.
     seed : int
-        Of the sampler, and of every trial's weights.
+        Random seed of the sampler and of the weights of every trial.
     workers : int
-        Processes that work on the study at the same time.
+        Number of processes that work on the study at the same time.
     **training
-        epochs, patience, batch_size, hid_feats of
-        :func:`~dgl_lc.experiments.runs.run_once`.
+        epochs, patience, batch_size and hid_feats of
+        :func:`~dgl_lc.experiments.recorded_run.run_once`.
     """
     check_names([name])
     if trials < 1:
@@ -66,28 +72,35 @@ def tune(
     if workers < 1:
         raise DGLError(f"workers={workers} should be at least 1.")
     data = load_task(source)
-    study = _study(name, data, results, seed, training)
+    study = _open_study(name, data, results, seed, training)
     try:
         if workers == 1:
-            _work(study, name, data, trials, seed, training)
+            _run_trials(study, name, data, trials, seed, training)
         else:
-            _work_in_parallel(
+            _run_in_parallel(
                 name, source, results, trials, seed, workers, training
             )
     finally:
-        # Also of a study that was stopped.
+        # The best of an interrupted study is worth keeping, too.
         found = _best(study, name, data, seed, training)
         if found is not None:
-            results.keep_best(name, data.name, found)
+            results.save_best(name, data.name, found)
     if found is None:
         raise DGLError(
-            f"no trial of {name} on {data.name} came to its end; look at the "
-            f"study with optuna-dashboard {results.storage}"
+            f"no trial of {name} on {data.name} finished; look at the study "
+            f"with optuna-dashboard {results.storage}"
         )
     return found
 
 
-def _best(study, name, data, seed, training) -> dict[str, Any] | None:
+def _best(
+    study: "optuna.Study",
+    name: str,
+    data: NodeData,
+    seed: int,
+    training: dict[str, Any],
+) -> dict[str, Any] | None:
+    """Return the best parameters so far, or None if no trial is complete."""
     done = _finished(study)
     complete = [trial for trial in done if trial.state.name == "COMPLETE"]
     if not complete:
@@ -107,12 +120,18 @@ def _best(study, name, data, seed, training) -> dict[str, Any] | None:
     }
 
 
-def _study(name, data: NodeData, results: Results, seed, training):
-    """Open the study, or make it; an error if it is of another space."""
+def _open_study(
+    name: str,
+    data: NodeData,
+    results: ResultsFolder,
+    seed: int,
+    training: dict[str, Any],
+) -> "optuna.Study":
+    """Open the study or create it; one of another space is an error."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    # Trials whose worker was killed are found by their missing heartbeat.
+    # Heartbeats, which are experimental, tell which trials were killed.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         storage = optuna.storages.RDBStorage(
@@ -121,7 +140,8 @@ def _study(name, data: NodeData, results: Results, seed, training):
             engine_kwargs={"connect_args": {"timeout": 60}},
         )  # fmt: skip
     name_of_study = f"{name} on {data.name}"
-    # A study that goes on must not draw its first trials again.
+    # The seed of a resumed study must differ, or it would draw its first
+    # trials again.
     known = [s.study_name for s in optuna.get_all_study_summaries(storage)]
     if name_of_study in known:
         before = optuna.load_study(study_name=name_of_study, storage=storage)
@@ -153,7 +173,8 @@ def _study(name, data: NodeData, results: Results, seed, training):
     return study
 
 
-def _finished(study) -> list:
+def _finished(study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
+    """Return the trials that are complete or pruned."""
     return [
         trial
         for trial in study.get_trials(deepcopy=False)
@@ -161,27 +182,33 @@ def _finished(study) -> list:
     ]
 
 
-def _work(study, name, data, trials, seed, training) -> None:
+def _run_trials(
+    study: "optuna.Study",
+    name: str,
+    data: NodeData,
+    trials: int,
+    seed: int,
+    training: dict[str, Any],
+) -> None:
     """Run trials until the study has enough of them."""
     import optuna
 
-    inputs = Inputs(data)
+    inputs = InputCache(data)
     space = space_of(name)
 
-    def objective(trial):
+    def objective(trial: optuna.Trial) -> float:
         params = {
             key: trial.suggest_categorical(key, values)
             for key, values in space.items()
         }
-        # A small space is soon drawn twice: what is known is not run again.
+        # A small space is soon drawn twice; the result is then known.
         for other in _finished(study):
             if other.params == params:
-                if other.state.name == "PRUNED":
+                if other.state.name == "PRUNED" or other.value is None:
                     raise optuna.TrialPruned
                 return other.value
 
-        def report(row):
-            # Each report is a transaction.
+        def report(row: dict[str, Any]) -> None:
             if row["epoch"] % REPORT_EPOCHS:
                 return
             trial.report(row["valid_accuracy"], int(row["epoch"]))
@@ -197,10 +224,13 @@ def _work(study, name, data, trials, seed, training) -> None:
 
     failures = 0
 
-    def enough(study, trial):
+    def stop_if_enough(
+        study: optuna.Study, trial: optuna.trial.FrozenTrial
+    ) -> None:
         nonlocal failures
         if trial.state.name == "FAIL":
-            # As a rate at which the loss is not finite: the others go on.
+            # Such as a learning rate at which the loss is not finite; the
+            # other trials do not depend on it.
             failures += 1
             print(f"trial {trial.number} of {name} failed", flush=True)
         if len(_finished(study)) >= trials or failures >= trials:
@@ -213,42 +243,55 @@ def _work(study, name, data, trials, seed, training) -> None:
             )
             optuna.storages.fail_stale_trials(study)
         study.optimize(
-            objective, n_trials=2 * trials, callbacks=[enough],
+            objective, n_trials=2 * trials, callbacks=[stop_if_enough],
             catch=(DGLError, RuntimeError, MemoryError),
         )  # fmt: skip
 
 
-def _work_in_parallel(
-    name, source, results, trials, seed, workers, training
+def _run_in_parallel(
+    name: str,
+    source: str,
+    results: ResultsFolder,
+    trials: int,
+    seed: int,
+    workers: int,
+    training: dict[str, Any],
 ) -> None:
-    """Several processes on one study, with a share of the threads each."""
-    threads = max(1, torch.get_num_threads() // workers)
-    context = multiprocessing.get_context("spawn")
-    processes = [
-        context.Process(
-            target=_worker,
-            args=(name, source, results.folder, trials, seed, number,
-                  threads, training),
-        )
-        for number in range(workers)
-    ]  # fmt: skip
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    failed = sum(process.exitcode != 0 for process in processes)
+    """Run the trials of one study in several processes."""
+    threads = threads_per_worker(workers)
+    failed = run_workers(
+        _worker,
+        [
+            (name, source, results.folder, trials, seed, number, threads,
+             training)
+            for number in range(workers)
+        ],
+    )  # fmt: skip
     if failed == workers:
         raise DGLError(f"all {workers} workers failed; see above.")
     if failed:
-        # The others have done its share.
-        print(f"{failed} of {workers} workers ended early", flush=True)
+        print(
+            f"{failed} of {workers} workers failed; the others have run "
+            f"their trials",
+            flush=True,
+        )
 
 
 def _worker(
-    name, source, folder, trials, seed, number, threads, training
+    name: str,
+    source: str,
+    folder: Path,
+    trials: int,
+    seed: int,
+    number: int,
+    threads: int,
+    training: dict[str, Any],
 ) -> None:
+    """Run trials of a study, in a process of its own."""
     torch.set_num_threads(threads)
     data = load_task(source)
-    # Samplers of one seed would draw the same trials.
-    study = _study(name, data, Results(folder), seed + number, training)
-    _work(study, name, data, trials, seed, training)
+    # Samplers with the same seed would draw the same trials.
+    study = _open_study(
+        name, data, ResultsFolder(folder), seed + number, training
+    )
+    _run_trials(study, name, data, trials, seed, training)

@@ -1,33 +1,42 @@
-"""Trying a machine's device: exact, within memory, and how fast.
+"""``dgl-lc selftest``: check a device's results, memory and speed.
 
-There was no GPU where this package was made. The report is made to be pasted
-into an issue, whatever it says.
+This package was written without access to a GPU. The report is meant to be
+pasted into an issue, whatever it says.
 """
 
+import argparse
 import platform
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeAlias
 
 import dgl
 import numpy as np
 import psutil
 import torch
 
+from .. import __version__
 from .._common.bytes import format_bytes
 from .._common.threads import num_threads
 from ..hops import HopFeatures
+from ..precompute.api import block_aggregate
+from ..precompute.device.cuda import CudaDevice, why_not
+from ..precompute.device.executor import run_on_device, survey_for_device
+from ..precompute.device.pipeline import sums_in_float32
+from ..precompute.device.product import KERNEL
+from ..precompute.device.protocol import Device
+from ..precompute.planning.device import make_device_plan
+from ..precompute.request import Request
 from ..testing.cpu_device import CpuDevice
 from ..testing.reference import dense_filter
 from ..testing.simulated_device import SimulatedDevice
-from .api import block_aggregate
-from .device.cuda import CudaDevice, why_not
-from .device.executor import run_on_device, survey_for_device
-from .device.pipeline import sums_in_float32
-from .device.product import KERNEL
-from .device.protocol import Device
-from .planning.device import make_device_plan
-from .request import Request
+from .flags import Commands
 
+#: Receives the report line by line.
+Say: TypeAlias = Callable[[str], None]
+
+#: The largest error that is accepted, relative to the largest value.
 _TOLERANCE = {
     torch.float64: 1e-11,
     torch.float32: 1e-4,
@@ -36,26 +45,48 @@ _TOLERANCE = {
 }
 
 
+def add_command(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "selftest",
+        help="check that a GPU computes exact results within its memory, "
+        "measure its speed, and print a report",
+    )
+    parser.add_argument(
+        "--device",
+        help="cuda, cuda:1 or cpu (default: a GPU if there is one)",
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=500_000,
+        help="number of nodes of the graph on which the speed is measured "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    return 0 if selftest(args.device, args.nodes) else 1
+
+
 def selftest(
-    device: str | None = None,
-    nodes: int = 500_000,
-    say: Callable[[str], None] = print,
+    device: str | None = None, nodes: int = 500_000, say: Say = print
 ) -> bool:
-    """Try a device and say what was found; whether all was right.
+    """Check a device, report what was found, and return whether all passed.
 
     Parameters
     ----------
     device : str, optional
         "cuda", "cuda:1" or "cpu". Default: a GPU if there is one.
     nodes : int
-        Of the graph on which it is timed, with 16 times as many edges.
+        Number of nodes of the graph on which the speed is measured; it has
+        16 times as many edges.
     say : callable
-        Is given the report line by line.
+        Receives the report line by line.
     """
     if device is None:
         device = "cpu" if why_not(torch.device("cuda")) else "cuda"
     chosen = torch.device(device)
-    _environment(chosen, say)
+    _report_environment(chosen, say)
     if chosen.type == "cpu":
         kernels: dict[str, Device] = {"the pipeline on the CPU": CpuDevice()}
     else:
@@ -67,19 +98,25 @@ def selftest(
     failures = 0
     for name, found in kernels.items():
         say(f"\n{name}")
-        for check in (_exact, _sums, _within_memory, _some_rows, _fast):
+        checks: dict[str, Callable[[], int]] = {
+            "exact results": partial(_check_results, found, say),
+            "type of sums": partial(_report_sums, found, say),
+            "memory": partial(_check_memory, found, say),
+            "rows of some nodes": partial(_check_some_rows, found, say),
+            "speed": partial(_report_speed, found, nodes, say),
+        }
+        for subject, check in checks.items():
             try:
-                failures += check(found, nodes, say)
+                failures += check()
             except Exception as error:
-                say(f"  FAILED  {check.__name__}: {error!r}")
+                say(f"  FAILED  {subject}: {error!r}")
                 failures += 1
-    say("\nall is right" if not failures else f"\n{failures} checks FAILED")
+    summary = f"{failures} checks FAILED" if failures else "all checks passed"
+    say(f"\n{summary}")
     return not failures
 
 
-def _environment(device: torch.device, say) -> None:
-    from .. import __version__
-
+def _report_environment(device: torch.device, say: Say) -> None:
     memory = psutil.virtual_memory().total
     say(f"dgl-lc {__version__}, dgl {dgl.__version__}")
     say(f"torch {torch.__version__}, CUDA {torch.version.cuda}")
@@ -94,19 +131,29 @@ def _environment(device: torch.device, say) -> None:
         )
 
 
-def _gpus(index: int | None, say) -> Iterator[tuple[str, Device]]:
+def _gpus(index: int | None, say: Say) -> Iterator[tuple[str, Device]]:
+    """Yield the GPU once with each kernel that is installed."""
     first, other = CudaDevice(index), CudaDevice(index)
     first.fuses, other.fuses = False, True
     yield "cuSPARSE, through torch", first
-    from .device.triton_spmm import triton
+    from ..precompute.device.triton_spmm import triton
 
     if triton is None:
-        say("Triton 3 is not installed: its kernel is not tried")
+        say("Triton 3 is not installed, so its kernel is not checked")
         return
     yield f"triton {triton.__version__} ({KERNEL}=triton)", other
 
 
-def _compute(g, x, K, device, memory=None, most_entries=None, **options):
+def _compute(
+    g: dgl.DGLGraph,
+    x: torch.Tensor,
+    K: int,
+    device: Device,
+    memory: int | None = None,
+    most_entries: int | None = None,
+    **options: Any,
+) -> HopFeatures:
+    """Compute hop features on the device."""
     given = {
         "norm": "both", "self_loop": True, "weight": None, "nodes": None,
         "hops": None, "dtype": None, **options,
@@ -117,8 +164,10 @@ def _compute(g, x, K, device, memory=None, most_entries=None, **options):
     )
 
 
-def _random(nodes: int, edges: int, columns: int):
-    """A graph with a hub and nodes without edges, and features."""
+def _random_graph(
+    nodes: int, edges: int, columns: int
+) -> tuple[dgl.DGLGraph, torch.Tensor]:
+    """Make a graph with a hub and nodes without edges, and its features."""
     generator = torch.Generator().manual_seed(0)
     ends = torch.randint(0, nodes, (2, edges), generator=generator)
     ends[1, : edges // 8] = 1
@@ -126,22 +175,28 @@ def _random(nodes: int, edges: int, columns: int):
     return g, torch.randn(nodes, columns, generator=generator)
 
 
-def _worst(found: HopFeatures, wanted: list[np.ndarray]) -> float:
-    """The largest error, relative to the largest number of a hop."""
+def _largest_error(found: HopFeatures, wanted: list[np.ndarray]) -> float:
+    """Return the largest error, relative to the largest value of its hop."""
     errors = [0.0]
     for hop in found.hops:
         scale = max(1.0, float(np.abs(wanted[hop]).max()))
         difference = found[hop].double().numpy() - wanted[hop]
         worst = float(np.abs(difference).max())
-        # NaN would lose every comparison.
+        # NaN compares as false with everything, so max would drop it.
         errors.append(worst / scale if worst == worst else float("inf"))
     return max(errors)
 
 
-def _exact(device: Device, nodes: int, say) -> int:
-    """Against the dense filter in float64, however the work is cut."""
+def _verdict(passed: bool, text: str, say: Say) -> int:
+    """Report a check; return the number of failures, 0 or 1."""
+    say(f"  {'ok    ' if passed else 'FAILED'}  {text}")
+    return int(not passed)
+
+
+def _check_results(device: Device, say: Say) -> int:
+    """Compare with the dense filter in float64, for several cuts."""
     failures = 0
-    g, x = _random(700, 9000, 37)
+    g, x = _random_graph(700, 9000, 37)
     weight = torch.rand(9000, generator=torch.Generator().manual_seed(1))
     some = torch.arange(0, 700, 9)
     for dtype, tolerance in _TOLERANCE.items():
@@ -162,39 +217,39 @@ def _exact(device: Device, nodes: int, say) -> int:
                         weight=weights, nodes=rows, dtype=dtype,
                         most_entries=most_entries,
                     )  # fmt: skip
-                    worst = max(worst, _worst(found, right))
-        failures += worst > tolerance
-        say(
-            f"  {'ok    ' if worst <= tolerance else 'FAILED'}  {dtype}: "
-            f"largest error {worst:.1e} of the largest number"
+                    worst = max(worst, _largest_error(found, right))
+        failures += _verdict(
+            worst <= tolerance,
+            f"{dtype}: largest error {worst:.1e} of the largest value",
+            say,
         )
     return failures
 
 
-def _sums(device: Device, nodes: int, say) -> int:
-    """In which type products add halves up: to know, right or wrong."""
+def _report_sums(device: Device, say: Say) -> int:
+    """Report in which type products of halves are summed; cannot fail."""
     for dtype in (torch.float16, torch.bfloat16):
         if device.fuses:
             continue
         wide = sums_in_float32(device, dtype)
         device.release()
         say(
-            f"  note    products of {dtype} are summed "
-            f"{'in float32' if wide else 'in less, or not at all'}"
+            f"  note    products of {dtype} are "
+            f"{'' if wide else 'not '}summed in float32"
         )
     return 0
 
 
-def _within_memory(device: Device, nodes: int, say) -> int:
-    """What is really allocated, beside what was planned."""
-    g, x = _random(30_000, 500_000, 64)
+def _check_memory(device: Device, say: Say) -> int:
+    """Compare the memory that is allocated with the budget and the plan."""
+    g, x = _random_graph(30_000, 500_000, 64)
     request = Request.of(g, x, 2, "both", True, None, None, None, None)
     work = survey_for_device(request, None).work
     failures = 0
     for memory in (64 << 20, 40 << 20):
         plan = make_device_plan(work, memory, device.fuses)
 
-        def run(memory=memory):
+        def run(memory: int = memory) -> None:
             run_on_device(request, device, memory, None, False, None)
 
         if isinstance(device, CudaDevice):
@@ -204,36 +259,38 @@ def _within_memory(device: Device, nodes: int, say) -> int:
             hard = SimulatedDevice(memory)
             run_on_device(request, hard, memory, None, False, None)
             peak = hard.peak
-        failures += peak > memory
-        say(
-            f"  {'ok    ' if peak <= memory else 'FAILED'}  memory="
-            f"{format_bytes(memory)}: {format_bytes(peak)} were taken, "
-            f"{format_bytes(plan.peak_bytes)} planned (of these, workspace "
-            f"{format_bytes(plan.items['workspace (a model)'])})"
+        failures += _verdict(
+            peak <= memory,
+            f"memory={format_bytes(memory)}: {format_bytes(peak)} were "
+            f"allocated, {format_bytes(plan.peak_bytes)} planned (of which "
+            f"workspace {format_bytes(plan.items['workspace (a model)'])})",
+            say,
         )
     return failures
 
 
-def _some_rows(device: Device, nodes: int, say) -> int:
-    """A few rows of a larger graph, against the engine on the CPU."""
-    g, x = _random(20_000, 400_000, 24)
+def _check_some_rows(device: Device, say: Say) -> int:
+    """Compare a few rows of a larger graph with the engine on the CPU."""
+    g, x = _random_graph(20_000, 400_000, 24)
     some = torch.arange(0, 20_000, 71)
     wanted = block_aggregate(g, x, 3, nodes=some)
     found = _compute(g, x, 3, device, 40 << 20, nodes=some)
-    worst = _worst(found, [wanted[hop].double().numpy() for hop in range(4)])
-    say(
-        f"  {'ok    ' if worst <= 1e-4 else 'FAILED'}  rows of some nodes: "
-        f"largest difference from the CPU {worst:.1e}"
+    worst = _largest_error(
+        found, [wanted[hop].double().numpy() for hop in range(4)]
     )
-    return int(worst > 1e-4)
+    return _verdict(
+        worst <= 1e-4,
+        f"rows of some nodes: largest difference from the CPU {worst:.1e}",
+        say,
+    )
 
 
-def _fast(device: Device, nodes: int, say) -> int:
-    """Seconds, beside the engine on this CPU. Nothing here can fail."""
-    g, x = _random(nodes, 16 * nodes, 64)
+def _report_speed(device: Device, nodes: int, say: Say) -> int:
+    """Report seconds, beside the engine on this CPU; cannot fail."""
+    g, x = _random_graph(nodes, 16 * nodes, 64)
     g.create_formats_()
 
-    def seconds(work):
+    def seconds(work: Callable[[], object]) -> float:
         best = float("inf")
         for _ in range(3):
             begin = time.perf_counter()

@@ -1,16 +1,17 @@
-"""The main job on the embedded graph: originals beside LC versions."""
+"""The demo: originals and their LC versions on a generated graph."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from ..data import NodeData, block_model
 from .plots import accuracy_over_time
-from .run import Result, train_model
+from .train_one import TrainedModel, train_model
 
-#: The models of the demo, with their options; an LC version follows its
+#: The models of the demo with their options; an LC version follows its
 #: original.
-MODELS: dict[str, dict] = {
+DEMO_MODELS: dict[str, dict[str, Any]] = {
     "GCN": {"dropout": 0.5},
     "LCGCN": {"dropout": 0.5},
     "JKNet": {"dropout": 0.5},
@@ -24,12 +25,12 @@ MODELS: dict[str, dict] = {
 
 def run_demo(
     nodes: int, epochs: int, hid_feats: int, folder: Path, seed: int = 0
-) -> list[Result]:
-    """Train all models, print a table, and save it with a picture."""
+) -> list[TrainedModel]:
+    """Train all models, print a table, and save it with a figure."""
     data = block_model(nodes, seed=seed)
     print(data, flush=True)
     results = []
-    for name, options in MODELS.items():
+    for name, options in DEMO_MODELS.items():
         result = train_model(
             name, data, hid_feats=hid_feats, seed=seed, options=options,
             epochs=epochs, patience=20, lr=0.01, weight_decay=1e-5,
@@ -46,15 +47,15 @@ def run_demo(
         print(line)
     folder.mkdir(parents=True, exist_ok=True)
     frame.to_csv(folder / "table.csv", index=False)
-    picture = folder / "accuracy.png"
+    figure = folder / "accuracy.png"
     title = f"{data.name}, {data.graph.num_nodes():,} nodes"
-    accuracy_over_time(results, picture, title)
-    print(f"\nsaved: {folder / 'table.csv'}, {picture}")
+    accuracy_over_time(results, figure, title)
+    print(f"\nsaved: {folder / 'table.csv'}, {figure}")
     return results
 
 
-def table(results: list[Result]) -> pd.DataFrame:
-    """A row for each model."""
+def table(results: list[TrainedModel]) -> pd.DataFrame:
+    """Make a table with one row per model."""
     return pd.DataFrame(
         {
             "model": r.name,
@@ -71,7 +72,7 @@ def table(results: list[Result]) -> pd.DataFrame:
 
 
 def format_table(frame: pd.DataFrame) -> str:
-    """The table as a person wants to read it."""
+    """Format the table for the terminal, with rounded numbers."""
     shown = frame.copy()
     for name in ("test accuracy", "valid accuracy"):
         shown[name] = [f"{100 * value:.2f} %" for value in frame[name]]
@@ -83,8 +84,8 @@ def format_table(frame: pd.DataFrame) -> str:
     return shown.to_string(index=False)
 
 
-def remarks(results: list[Result], data: NodeData) -> list[str]:
-    """Each LC version beside its original, and why where it is slower."""
+def remarks(results: list[TrainedModel], data: NodeData) -> list[str]:
+    """Compare each LC version with its original; explain why one is slower."""
     found = {r.name: r for r in results}
     lines = []
     for name, lc in found.items():
@@ -96,14 +97,14 @@ def remarks(results: list[Result], data: NodeData) -> list[str]:
         total = original.total_seconds / lc.total_seconds
         lines.append(
             f"{name} against {original.name}: {points:+.2f} points of "
-            f"accuracy, {ratio:.1f}x as fast an epoch, {total:.1f}x in all."
+            f"accuracy, {ratio:.1f}x as fast per epoch, {total:.1f}x in total."
         )
         if ratio < 1:
             lines.append(
-                f"  {name} is slower: its layers run on {lc.rows:,} rows an "
+                f"  {name} is slower: its layers run on {lc.rows:,} rows per "
                 f"epoch ({lc.rows // len(data.train)} hops of each training "
-                f"node), those of {original.name} on the {original.rows:,} "
-                f"nodes; on a CPU the multiplications are what costs, and "
-                f"the aggregation saved is the smaller part."
+                f"node), those of {original.name} on {original.rows:,} "
+                f"nodes. On a CPU the multiplications take most of the time, "
+                f"and the saved aggregation is the smaller part."
             )
     return lines

@@ -1,0 +1,25 @@
+"""``dgl-lc calibrate``: measure the published optimiser's coefficients."""
+
+import argparse
+import dataclasses
+
+from ..precompute import calibrate
+from .flags import Commands
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "calibrate", help="measure the coefficients of the published optimiser"
+    )
+    parser.add_argument(
+        "--device", default="cpu",
+        help="device to measure: cpu or cuda (default: %(default)s)",
+    )  # fmt: skip
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    for name, value in dataclasses.asdict(calibrate(args.device)).items():
+        print(f"{name:<8} {value:.3f}")
+    return 0

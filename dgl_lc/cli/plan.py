@@ -1,0 +1,86 @@
+"""``dgl-lc plan``: show how a precomputation would be cut into blocks."""
+
+import argparse
+
+from dgl import DGLError
+
+from .._common.bytes import parse_bytes
+from .._common.threads import num_threads
+from ..precompute import calibrate
+from ..precompute.checks import KINDS
+from ..precompute.planning.cpu import Work, beside_published, make_plan
+from ..precompute.planning.device import make_device_plan
+from .flags import Commands, check_at_least
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser(
+        "plan",
+        help="show how the precomputation of a graph of a given size would "
+        "be cut into blocks, and what it costs",
+    )
+    sizes = [
+        ("--nodes", int, "number of nodes of the graph"),
+        ("--edges", int, "number of edges, with both directions counted"),
+        ("--feats", int, "number of feature columns"),
+        ("--hops", int, "last hop, K"),
+        ("--memory", str, "memory of the device, such as 32GiB"),
+    ]
+    for flag, kind, text in sizes:
+        parser.add_argument(flag, type=kind, required=True, help=text)
+    parser.add_argument(
+        "--device", choices=["cuda", "cpu"], default="cuda",
+        help="cuda: a device with its own memory, while features and result "
+        "stay on the host; cpu: the result is in the same memory "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dtype", choices=list(KINDS.values()), default="float32",
+        help="data type of the stored hop features (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep", type=int, metavar="ROWS",
+        help="number of rows of the result (default: all nodes)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--calibrate", action="store_true",
+        help="measure the coefficients of the published scheme on this "
+        "machine",
+    )  # fmt: skip
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    work = _work(args)
+    budget = parse_bytes(args.memory, "--memory")
+    coefficients = calibrate("cpu") if args.calibrate else None
+    if args.device == "cpu":
+        print(make_plan(work, budget, coefficients))
+    else:
+        plan = make_device_plan(work, budget)
+        print(beside_published(plan, coefficients))
+    return 0
+
+
+def _work(args: argparse.Namespace) -> Work:
+    """Check the sizes; return the work of a graph with those sizes."""
+    check_at_least(args, 0, "edges")
+    check_at_least(args, 1, "nodes", "feats", "hops")
+    kept = args.nodes if args.keep is None else args.keep
+    if not 1 <= kept <= args.nodes:
+        raise DGLError(
+            f"--keep should be from 1 to --nodes={args.nodes}, got {kept}."
+        )
+    return Work(
+        num_nodes=args.nodes,
+        num_edges=args.edges,
+        num_feats=args.feats,
+        kind=args.dtype,
+        hop_rows=(args.nodes,) * args.hops,
+        hop_entries=(args.edges,) * args.hops,
+        kept_rows=kept,
+        kept_hops=tuple(range(args.hops + 1)),
+        all_rows=kept == args.nodes,
+        threads=num_threads(),
+    )

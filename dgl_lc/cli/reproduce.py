@@ -1,0 +1,161 @@
+"""``dgl-lc reproduce``: the paper's tables and figures."""
+
+import argparse
+from pathlib import Path
+
+from dgl import DGLError
+
+from .._common.bytes import parse_bytes
+from ..experiments.compare_schemes import reproduce_schemes
+from ..experiments.named_models import check_names
+from ..experiments.papers100m import PAPERS_MODELS, reproduce_papers100m
+from ..experiments.results_folder import ResultsFolder
+from ..experiments.study import (
+    TABLE_MODELS,
+    Study,
+    reproduce_accuracy,
+    reproduce_time,
+    reproduce_validation,
+)
+from .flags import (
+    Commands,
+    add_limit_flags,
+    add_results_flag,
+    add_seeds_flag,
+    add_training_flags,
+    check_at_least,
+    training_options,
+)
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command's parser, and one for each table or figure."""
+    parser = commands.add_parser(
+        "reproduce", help="reproduce the paper's tables and figures"
+    )
+    parts = parser.add_subparsers(required=True, metavar="WHAT")
+    for name, action, text in (
+        ("accuracy", reproduce_accuracy, "table of the test accuracy"),
+        ("time", reproduce_time, "table of the training time, per epoch and "
+         "in total"),
+        ("validation-over-time", reproduce_validation,
+         "figure of the validation accuracy over time"),
+    ):  # fmt: skip
+        _add_study(parts.add_parser(name, help=text))
+        parts.choices[name].set_defaults(run=_run_study, action=action)
+    _add_papers100m(parts)
+    _add_schemes(parts)
+
+
+def _add_study(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--data", nargs="+", required=True,
+        help="names of data sets, or their files")  # fmt: skip
+    _add_models(parser, TABLE_MODELS)
+    add_seeds_flag(parser)
+    for flag, text in (
+        ("--lr", "learning rate"),
+        ("--weight-decay", "weight decay"),
+        ("--dropout", "dropout rate"),
+    ):
+        add(flag, type=float,
+            help=f"{text} of all models, instead of the tuned one")  # fmt: skip
+    add_training_flags(parser)
+
+
+def _add_models(parser: argparse.ArgumentParser, models: list[str]) -> None:
+    parser.add_argument(
+        "--models", nargs="+", default=models, metavar="MODEL",
+        help=f"names of the models (default: {', '.join(models)})",
+    )  # fmt: skip
+
+
+def _run_study(args: argparse.Namespace) -> int:
+    check_at_least(args, 1, "seeds")
+    fixed = {
+        name: getattr(args, name)
+        for name in ("lr", "weight_decay", "dropout")
+        if getattr(args, name) is not None
+    }
+    training = training_options(args)
+    check_names(args.models)
+    args.action(
+        Study(
+            args.data, ResultsFolder(args.out), args.models, args.seeds,
+            args.workers, fixed, training,
+        )
+    )  # fmt: skip
+    return 0
+
+
+def _add_papers100m(parts: Commands) -> None:
+    parser = parts.add_parser(
+        "papers100m", help="table of ogbn-papers100M, from files on disk"
+    )
+    add = parser.add_argument
+    add("--root", type=Path, required=True,
+        help="folder of OGB's raw files")  # fmt: skip
+    _add_models(parser, PAPERS_MODELS)
+    add_seeds_flag(parser)
+    add("--memory", default="16GiB",
+        help="memory budget of each stage (default: %(default)s)")  # fmt: skip
+    add("--device", help="device to train on, such as cpu or cuda")
+    add("--synthetic", type=float, metavar="SCALE",
+        help="first generate a data set there, of this scale relative to "
+        "ogbn-papers100M")  # fmt: skip
+    add("--feat-dim", type=int, default=128,
+        help="number of feature columns of the generated data set "
+        "(default: %(default)s)")  # fmt: skip
+    add_limit_flags(parser)
+    parser.set_defaults(run=_run_papers100m)
+
+
+def _run_papers100m(args: argparse.Namespace) -> int:
+    check_at_least(args, 1, "seeds")
+    training = training_options(args)
+    check_names(args.models, PAPERS_MODELS)
+    reproduce_papers100m(
+        args.root, ResultsFolder(args.out), args.models, args.seeds,
+        memory=args.memory, device=args.device, synthetic=args.synthetic,
+        feat_dim=args.feat_dim, **training,
+    )  # fmt: skip
+    return 0
+
+
+def _add_schemes(parts: Commands) -> None:
+    parser = parts.add_parser(
+        "cpu-vs-blocks",
+        help="time of the precomputation: naive, published and ours",
+    )
+    add = parser.add_argument
+    add("--data", nargs="*", default=[],
+        help="names of data sets, or their files, whose graphs are "
+        "used")  # fmt: skip
+    add("--nodes", type=int, nargs="*", default=[],
+        help="numbers of nodes of generated power-law graphs, which have 16 "
+        "times as many edges")  # fmt: skip
+    add("--hops", type=int, default=3,
+        help="last hop, K (default: %(default)s)")  # fmt: skip
+    add("--columns", type=int, default=128,
+        help="number of random feature columns "
+        "(default: %(default)s)")  # fmt: skip
+    add("--memory", default="4GiB",
+        help="memory budget for which the published scheme chooses its "
+        "blocks (default: %(default)s)")  # fmt: skip
+    add("--runs", type=int, default=3,
+        help="number of runs, of which the fastest counts "
+        "(default: %(default)s)")  # fmt: skip
+    add_results_flag(parser)
+    parser.set_defaults(run=_run_schemes)
+
+
+def _run_schemes(args: argparse.Namespace) -> int:
+    memory = parse_bytes(args.memory, "--memory")
+    if not args.data and not args.nodes:
+        raise DGLError("no graph is given: give --data, --nodes, or both.")
+    check_at_least(args, 1, "hops", "columns", "runs")
+    reproduce_schemes(
+        args.data, args.nodes, ResultsFolder(args.out), K=args.hops,
+        columns=args.columns, memory=memory, runs=args.runs,
+    )  # fmt: skip
+    return 0

@@ -1,0 +1,45 @@
+"""``dgl-lc store``: inspect and verify a hop store."""
+
+import argparse
+from pathlib import Path
+
+from .._common.bytes import format_bytes
+from ..precompute import open_store
+from .flags import Commands
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command's parser, and those of its parts."""
+    parser = commands.add_parser("store", help="inspect or verify a hop store")
+    parts = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, text in (
+        ("info", _info, "show what the store holds"),
+        ("verify", _verify, "compare all rows with their checksums"),
+    ):
+        part = parts.add_parser(name, help=text)
+        part.add_argument("path", type=Path, help="folder of the hop store")
+        part.set_defaults(run=run)
+
+
+def _info(args: argparse.Namespace) -> int:
+    hops = open_store(args.path)
+    head = hops.head
+    filter_ = ", ".join(f"{k}={v}" for k, v in vars(head.spec).items())
+    print(
+        f"rows     {head.rows:,}{' of some nodes' * head.some_nodes}\n"
+        f"hops     {', '.join(map(str, head.hops))}\n"
+        f"columns  {head.columns}\n"
+        f"dtype    {head.kind}\n"
+        f"filter   {filter_}\n"
+        f"size     {format_bytes(hops.nbytes)}"
+    )
+    for name, key in head.made_from.items():
+        print(f"{name:<8} {key}")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    hops = open_store(args.path)
+    hops.verify()
+    print(f"all {hops.shape[0]:,} rows match their checksums")
+    return 0

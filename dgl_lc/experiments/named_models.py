@@ -1,0 +1,94 @@
+"""The models of the experiments, by name."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from dgl import DGLError
+from torch import nn
+
+from .. import nn as models
+from ..data import DiskData, NodeData
+from ..nn.model import HopModel
+from . import originals
+from .closest_name import did_you_mean
+
+#: The classes: originals, which read the graph, then models on hop features.
+MODELS: dict[str, type[nn.Module]] = {
+    "GCN": originals.GCN,
+    "JKNet": originals.JKNet,
+    "GPRGNN": originals.GPRGNN,
+    "MLP": originals.FeatureMLP,
+    **{
+        name: getattr(models, name)
+        for name in models.__all__
+        if issubclass(getattr(models, name), HopModel)
+    },
+}
+
+#: The LC versions that lc_transform makes, and their originals.
+AUTOMATIC = {"autoGCN": "GCN", "autoJKNet": "JKNet", "autoGPRGNN": "GPRGNN"}
+
+#: The model that trains on sampled subgraphs.
+SHADOW = "ShaDow-GAT"
+
+#: All models that can be run.
+NAMES = [*MODELS, *AUTOMATIC, SHADOW]
+
+
+def check_names(names: Sequence[str], known: Sequence[str] = NAMES) -> None:
+    """Raise an error for the first name that is not among the known ones."""
+    for name in names:
+        if name not in known:
+            raise DGLError(
+                f"model {name!r} is not one of {', '.join(known)}."
+                f"{did_you_mean(name, known)}"
+            )
+
+
+def module_of(name: str) -> str:
+    """Return the LC module that computes the same as an automatic version.
+
+    Other names are returned as they are.
+
+    >>> module_of("autoGCN"), module_of("SGC")
+    ('LCGCN', 'SGC')
+    """
+    return f"LC{AUTOMATIC[name]}" if name in AUTOMATIC else name
+
+
+def option_names(name: str) -> list[str]:
+    """Return the names of a model's options, without those of its sizes."""
+    sizes = ("self", "in_feats", "hid_feats", "out_feats")
+    signature = inspect.signature(MODELS[name].__init__).parameters
+    return [option for option in signature if option not in sizes]
+
+
+def make_model(
+    name: str, data: NodeData | DiskData, hid_feats: int, **options: Any
+) -> nn.Module:
+    """Make a model for a data set.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`MODELS`.
+    data : NodeData or DiskData
+        The data set, which determines the sizes of input and output.
+    hid_feats : int
+        Hidden feature size; ignored by models without hidden layers.
+    **options
+        Other options of the model. One that it does not have is an error.
+    """
+    check_names([name], list(MODELS))
+    known = option_names(name)
+    unknown = [option for option in options if option not in known]
+    if unknown:
+        raise DGLError(
+            f"{name} has no option {', '.join(unknown)}. It has "
+            f"{', '.join(known)}."
+        )
+    sizes = {"in_feats": data.num_feats, "out_feats": data.num_classes}
+    if "hid_feats" in inspect.signature(MODELS[name].__init__).parameters:
+        sizes["hid_feats"] = hid_feats
+    return MODELS[name](**sizes, **options)

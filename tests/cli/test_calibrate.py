@@ -1,0 +1,8 @@
+"""``dgl-lc calibrate``."""
+
+from dgl_lc.cli import main
+
+
+def test_calibrate_prints_the_coefficients(capsys):
+    assert main(["calibrate"]) == 0
+    assert "beta_X" in capsys.readouterr().out

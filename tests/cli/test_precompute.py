@@ -1,0 +1,32 @@
+"""``dgl-lc precompute``."""
+
+import torch
+
+from dgl_lc.cli import main
+from dgl_lc.data import (
+    block_model,
+    prepare_ogb,
+    save_npz,
+    write_papers_like,
+)
+from dgl_lc.precompute import open_store
+
+
+def test_precompute_a_file(tmp_path, capsys):
+    save_npz(block_model(300, 3, 8), tmp_path / "g.npz")
+    call = ["precompute", "--data", str(tmp_path / "g.npz"), "--hops", "2",
+            "--out", str(tmp_path / "hops"), "--memory", "64MiB",
+            "--split-only"]  # fmt: skip
+    assert main(call) == 0
+    assert "hops=[0, 1, 2], rows=300" in capsys.readouterr().out
+    assert open_store(tmp_path / "hops").shape[0] == 300
+
+
+def test_precompute_on_disk(tmp_path, capsys):
+    write_papers_like(tmp_path / "raw", 1e-5, feat_dim=4)
+    prepare_ogb(tmp_path / "raw", tmp_path / "data", memory="64MiB")
+    call = ["precompute", "--data", str(tmp_path / "data"), "--hops", "1",
+            "--out", str(tmp_path / "hops"), "--dtype", "float16"]  # fmt: skip
+    assert main(call) == 0
+    assert "DiskData" in capsys.readouterr().out
+    assert open_store(tmp_path / "hops").dtype == torch.float16

@@ -1,0 +1,45 @@
+"""``dgl-lc store``."""
+
+import pytest
+
+from dgl_lc.cli import main
+from dgl_lc.data import block_model
+from dgl_lc.precompute import block_aggregate
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The folder of a hop store with 300 rows."""
+    data = block_model(400, 3, 8)
+    nodes = data.train[:300].sort().values
+    path = tmp_path / "hops"
+    block_aggregate(data.graph, data.feat, 2, nodes=nodes, out=path)
+    assert len(nodes) < 400
+    return path, len(nodes)
+
+
+def test_info_shows_what_the_store_holds(store, capsys):
+    path, rows = store
+    assert main(["store", "info", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert f"rows     {rows} of some nodes" in text
+    assert "hops     0, 1, 2" in text
+    assert "norm=both, self_loop=True" in text
+
+
+def test_verify_finds_a_changed_byte(store, refused, capsys):
+    path, rows = store
+    assert main(["store", "verify", str(path)]) == 0
+    assert f"all {rows} rows match" in capsys.readouterr().out
+    with open(path / "rows.npy", "r+b") as file:
+        file.seek(200)
+        byte = file.read(1)[0]
+        file.seek(200)
+        file.write(bytes([byte ^ 1]))
+    assert "differ" in refused("store", "verify", str(path))
+
+
+def test_a_folder_without_a_store_is_named(tmp_path, refused):
+    message = refused("store", "info", str(tmp_path))
+    assert str(tmp_path) in message
+    assert "is not a hop store" in message

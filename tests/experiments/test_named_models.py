@@ -1,0 +1,50 @@
+"""Models by name."""
+
+import pytest
+from dgl import DGLError
+
+from dgl_lc.data import block_model
+from dgl_lc.experiments.named_models import (
+    MODELS,
+    NAMES,
+    check_names,
+    make_model,
+    module_of,
+)
+from dgl_lc.experiments.papers100m import PAPERS_MODELS
+from dgl_lc.experiments.study import TABLE_MODELS
+
+DATA = block_model(60, num_classes=3, num_feats=6, seed=1)
+
+
+def test_models_of_all_tables_are_known():
+    check_names(TABLE_MODELS)
+    check_names(PAPERS_MODELS, list(MODELS))
+    assert len(set(NAMES)) == len(NAMES)
+
+
+def test_an_unknown_model_is_an_error_with_the_known_ones():
+    with pytest.raises(DGLError, match=r"'JKnet' is not one of GCN, .*'JKNet'"):
+        check_names(["GCN", "JKnet"])
+    with pytest.raises(DGLError, match="'GCN' is not one of SGC, LCGCN"):
+        check_names(["GCN"], ["SGC", "LCGCN"])
+    with pytest.raises(DGLError, match="'autoGCN' is not one of"):
+        make_model("autoGCN", DATA, 8)
+
+
+def test_an_automatic_version_has_the_module_of_its_original():
+    assert module_of("autoJKNet") == "LCJKNet"
+    assert [module_of(name) for name in MODELS] == list(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models_are_made_for_the_sizes_of_a_data_set(name):
+    model = make_model(name, DATA, 8)
+    shapes = {dim for p in model.parameters() for dim in p.shape}
+    assert {DATA.num_feats, DATA.num_classes} <= shapes
+
+
+@pytest.mark.parametrize("option", ["alpha", "in_feats"])
+def test_an_option_that_the_model_does_not_have_is_an_error(option):
+    with pytest.raises(DGLError, match=f"SGC has no option {option}. It has K"):
+        make_model("SGC", DATA, 8, **{option: 1})
