@@ -42,4 +42,4 @@ def test_verify_finds_a_changed_byte(store, refused, capsys):
 def test_a_folder_without_a_store_is_named(tmp_path, refused):
     message = refused("store", "info", str(tmp_path))
     assert str(tmp_path) in message
-    assert "is not a hop store" in message
+    assert "is not the folder of a hop store" in message
