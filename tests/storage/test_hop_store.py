@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+import pickle
 
 import dgl
 import numpy as np
@@ -235,6 +236,21 @@ def test_a_disk_that_is_too_small(g, x, tmp_path, monkeypatch):
         block_aggregate(g, x, 2, out=tmp_path / "s")
 
 
+def test_some_of_the_disk_is_left_free(g, x, tmp_path, monkeypatch):
+    """60 rows of 3 hops and 40 columns, and three checksums for each."""
+    needed = 60 * 3 * 40 * 4 + 60 * 24
+    for missing in (1, 0):
+        usage = type("Usage", (), {"free": needed + 2**26 - missing})
+        monkeypatch.setattr(
+            write_hops.shutil, "disk_usage", lambda _, usage=usage: usage
+        )
+        if missing:
+            with pytest.raises(DGLError, match="of disk are free"):
+                block_aggregate(g, x, 2, out=tmp_path / "s")
+        else:
+            block_aggregate(g, x, 2, out=tmp_path / "s")
+
+
 def test_a_disk_that_fills_up(g, x, tmp_path, monkeypatch):
     save, count = write_hops.save_array, [0]
 
@@ -303,6 +319,49 @@ def test_one_changed_bit_changes_the_sum(place, bit):
     add_checksums(rows[:, :7], factors(16)[:7], after)
     add_checksums(rows[:, 7:], factors(16)[7:], after)
     assert before[0] != after[0]
+
+
+@pytest.mark.parametrize("bits", [16, 32, 64])
+def test_every_bit_of_a_value_counts(bits):
+    """The sign of a float64 too, which is its highest bit."""
+    kind = np.dtype(f"u{bits // 8}")
+    rows = np.arange(1, 8, dtype=kind).reshape(1, 7)
+    before = np.zeros(1, np.uint64)
+    add_checksums(rows, factors(7), before)
+    for bit in range(bits):
+        changed = rows.copy()
+        changed[0, 3] ^= kind.type(1 << bit)
+        after = np.zeros(1, np.uint64)
+        add_checksums(changed, factors(7), after)
+        assert before[0] != after[0], bit
+
+
+def test_values_that_change_places_change_the_checksum():
+    rows = np.array([[5, 9]], np.uint64)
+    sums = np.zeros(2, np.uint64)
+    add_checksums(rows, factors(2), sums[:1])
+    add_checksums(rows[:, ::-1].copy(), factors(2), sums[1:])
+    assert sums[0] != sums[1]
+
+
+def test_a_pickled_store_is_its_path(g, x, tmp_path):
+    hops = block_aggregate(g, x, 2, nodes=[4, 2], out=tmp_path / "s")
+    text = pickle.dumps(hops)
+    assert len(text) < 1000
+    again = pickle.loads(text)
+    assert torch.equal(again.rows([2]).stack, hops.rows([2]).stack)
+    block_aggregate(g, x + 1, 2, out=tmp_path / "s", resume=False)
+    with pytest.raises(DGLError, match="not the store that was pickled"):
+        pickle.loads(text)
+
+
+def test_a_reader_keeps_its_rows_when_the_store_is_written_again(
+    g, x, tmp_path
+):
+    hops = block_aggregate(g, x, 2, out=tmp_path / "s")
+    before = hops.rows(torch.arange(60)).stack
+    block_aggregate(g, x + 1, 2, out=tmp_path / "s", resume=False)
+    assert torch.equal(hops.rows(torch.arange(60)).stack, before)
 
 
 @pytest.fixture
