@@ -209,7 +209,7 @@ def plan(
     Examples
     --------
     >>> import dgl, torch
-    >>> from .planning import cpu as plan
+    >>> from dgl_lc.precompute import plan
     >>> g = dgl.rand_graph(1000, 8000)
     >>> p = plan(g, torch.ones(1000, 64), K=2, hops=[2], memory="8MiB")
     >>> p.num_edge_blocks, p.num_column_blocks, p.peak_bytes <= 8 * 2**20
