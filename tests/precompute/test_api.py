@@ -9,7 +9,6 @@ import dgl
 import numpy as np
 import pytest
 import torch
-from conftest import graphs, make_features
 from dgl import DGLError
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.cpu import engine
+from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
 
 NORMS = st.sampled_from(["both", "right", "left", "none"])

@@ -7,7 +7,6 @@ from unittest import mock
 
 import pytest
 import torch
-from conftest import make_features
 from dgl.base import DGLWarning
 
 import dgl_lc
@@ -22,6 +21,7 @@ from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.device import cuda
 from dgl_lc.precompute.device.cuda import CudaDevice, why_not
 from dgl_lc.precompute.device.memory_errors import OutOfMemoryError
+from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.testing.simulated_device import SimulatedDevice
 
 TOTAL = 13_000
@@ -214,7 +214,7 @@ def test_bytes_that_are_copied_are_the_simulated_ones():
 
 def test_no_other_file_calls_cuda():
     package = Path(dgl_lc.__file__).parent
-    own = package / "precompute" / "devices" / "cuda.py"
+    own = package / "precompute" / "device" / "cuda.py"
     for path in package.rglob("*.py"):
         if path != own:
             assert "torch.cuda" not in path.read_text(), path

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from conftest import graphs
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from dgl_lc.precompute.device.hop_blocks import fill_block
 from dgl_lc.precompute.device.hop_matrix import HopMatrix, cut_blocks
 from dgl_lc.precompute.graph.filters import Filter
 from dgl_lc.precompute.graph.in_edges import in_edges
+from dgl_lc.testing.random_graphs import graphs
 from dgl_lc.testing.reference import dense_filter
 
 NONE = np.empty(0, np.int32)

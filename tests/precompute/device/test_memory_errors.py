@@ -5,7 +5,6 @@ import weakref
 
 import pytest
 import torch
-from conftest import make_features
 from dgl import DGLError
 
 from device.common import (
@@ -19,6 +18,7 @@ from dgl_lc.precompute import open_store
 from dgl_lc.precompute.device import executor as on_device
 from dgl_lc.precompute.device.executor import run_on_device
 from dgl_lc.precompute.request import Request
+from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.testing.simulated_device import SimulatedDevice
 
 TOTAL = 60_000

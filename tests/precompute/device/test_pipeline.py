@@ -7,7 +7,6 @@ import sys
 import dgl
 import pytest
 import torch
-from conftest import graphs, make_features
 from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -22,6 +21,7 @@ from device.common import (
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.precompute.device import pipeline
 from dgl_lc.testing.cpu_device import CpuDevice
+from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.simulated_device import SimulatedDevice
 
 

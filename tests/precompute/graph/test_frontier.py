@@ -3,13 +3,13 @@
 import dgl
 import numpy as np
 import torch
-from conftest import graphs
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.precompute.graph.frontier import frontier
 from dgl_lc.precompute.graph.in_edges import in_edges
+from dgl_lc.testing.random_graphs import graphs
 from dgl_lc.testing.reference import dense_filter
 
 

@@ -3,13 +3,13 @@
 import dgl
 import numpy as np
 import pytest
-from conftest import graphs
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc.precompute.graph import two_hop
 from dgl_lc.precompute.graph.two_hop import one_hop_graph, two_hop_graph
+from dgl_lc.testing.random_graphs import graphs
 
 
 def dense(g):
