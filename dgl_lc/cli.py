@@ -18,8 +18,10 @@ from .experiments.run import MODELS, train_model
 from .nn.model import HopModel
 from .precompute import block_aggregate, calibrate, open_store
 from .precompute.checks import KINDS
-from .precompute.planning.cpu import Work, beside_published, make_plan
+from .precompute.planning.cpu import make_plan
 from .precompute.planning.device import make_device_plan
+from .precompute.planning.plans import beside_published
+from .precompute.planning.work import Work
 from .precompute.selftest import selftest
 from .storage.hop_store import read_manifest
 from .training import save_model

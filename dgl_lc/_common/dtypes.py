@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
+import torch as th
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class ValueType:
     """
 
     name: str
-    torch: torch.dtype
+    torch: th.dtype
     stored: np.dtype
     bits: np.dtype
     sums: np.dtype
@@ -37,14 +37,14 @@ class ValueType:
         return self.stored.itemsize
 
     @property
-    def torch_sums(self) -> torch.dtype:
+    def torch_sums(self) -> th.dtype:
         """The type in which torch adds values up."""
-        return torch.float64 if self.sums == np.float64 else torch.float32
+        return th.float64 if self.sums == np.float64 else th.float32
 
 
 def _make(name: str, stored: str, bits: str, sums: str) -> ValueType:
     types = (np.dtype(letters) for letters in (stored, bits, sums))
-    return ValueType(name, getattr(torch, name), *types)
+    return ValueType(name, getattr(th, name), *types)
 
 
 VALUE_TYPES: dict[str, ValueType] = {
@@ -62,10 +62,10 @@ _BY_TORCH = {found.torch: found for found in VALUE_TYPES.values()}
 NAMES = ", ".join(VALUE_TYPES)
 
 
-def find_type(dtype: torch.dtype | str) -> ValueType | None:
+def find_type(dtype: th.dtype | str) -> ValueType | None:
     """The type of this name or torch dtype; None if it is not in the table.
 
-    >>> find_type(torch.bfloat16).stored
+    >>> find_type(th.bfloat16).stored
     dtype('int16')
     >>> find_type("int64") is None
     True
@@ -75,7 +75,7 @@ def find_type(dtype: torch.dtype | str) -> ValueType | None:
     return _BY_TORCH.get(dtype)
 
 
-def type_of(dtype: torch.dtype | str) -> ValueType:
+def type_of(dtype: th.dtype | str) -> ValueType:
     """As :func:`find_type`, for a type that was checked before."""
     found = find_type(dtype)
     if found is None:
@@ -83,8 +83,8 @@ def type_of(dtype: torch.dtype | str) -> ValueType:
     return found
 
 
-def bits_of(tensor: torch.Tensor) -> np.ndarray:
+def bits_of(tensor: th.Tensor) -> np.ndarray:
     """The bits of a tensor's values as unsigned integers, without a copy."""
     kind = type_of(tensor.dtype)
-    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    integers = {2: th.int16, 4: th.int32, 8: th.int64}
     return tensor.view(integers[kind.itemsize]).numpy().view(kind.bits)

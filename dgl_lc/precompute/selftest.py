@@ -26,6 +26,7 @@ from .device.pipeline import sums_in_float32
 from .device.product import KERNEL
 from .device.protocol import Device
 from .planning.device import make_device_plan
+from .planning.plans import Item
 from .request import Request
 
 _TOLERANCE = {
@@ -112,9 +113,7 @@ def _compute(g, x, K, device, memory=None, most_entries=None, **options):
         "hops": None, "dtype": None, **options,
     }  # fmt: skip
     request = Request.of(g, x, K, **given)
-    return run_on_device(
-        request, device, memory, None, False, None, most_entries
-    )
+    return run_on_device(request, device, memory, most_entries=most_entries)
 
 
 def _random(nodes: int, edges: int, columns: int):
@@ -189,27 +188,27 @@ def _within_memory(device: Device, nodes: int, say) -> int:
     """What is really allocated, beside what was planned."""
     g, x = _random(30_000, 500_000, 64)
     request = Request.of(g, x, 2, "both", True, None, None, None, None)
-    work = survey_for_device(request, None).work
+    work = survey_for_device(request).work
     failures = 0
     for memory in (64 << 20, 40 << 20):
         plan = make_device_plan(work, memory, device.fuses)
 
         def run(memory=memory):
-            run_on_device(request, device, memory, None, False, None)
+            run_on_device(request, device, memory)
 
         if isinstance(device, CudaDevice):
             allocated, peak = device.peak(run)
             say(f"  note    {format_bytes(allocated)} of it in use at a time")
         else:
             hard = SimulatedDevice(memory)
-            run_on_device(request, hard, memory, None, False, None)
+            run_on_device(request, hard, memory)
             peak = hard.peak
         failures += peak > memory
         say(
             f"  {'ok    ' if peak <= memory else 'FAILED'}  memory="
             f"{format_bytes(memory)}: {format_bytes(peak)} were taken, "
             f"{format_bytes(plan.peak_bytes)} planned (of these, workspace "
-            f"{format_bytes(plan.items['workspace (a model)'])})"
+            f"{format_bytes(plan.items[Item.WORKSPACE])})"
         )
     return failures
 

@@ -114,18 +114,16 @@ def recorded(kind=CudaDevice):
     recorder = Recorder()
     device = kind(0)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(small_sizes())
         for patch in recorder.patches():
             stack.enter_context(patch)
-        hops = compute(g, x, 3, device, most_entries=50)
+        hops = compute(g, x, 3, device, most_entries=50, sizes=small_sizes())
     return hops, recorder.log
 
 
 def simulated():
     g, x = problem()
-    device = SimulatedDevice(TOTAL)
-    with small_sizes():
-        compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
+    device = SimulatedDevice(TOTAL, sizes=small_sizes())
+    compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
     names = {"in": "op", "out": "op", "launch": "op"}
     return [
         (names[call[0]], call[1]) if call[0] in names else call
@@ -206,9 +204,8 @@ def test_bytes_that_are_copied_are_the_simulated_ones():
             CudaDevice.copy_in(self, stream, target, source)
 
     recorded(Counting)
-    device = SimulatedDevice(TOTAL)
-    with small_sizes():
-        compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
+    device = SimulatedDevice(TOTAL, sizes=small_sizes())
+    compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
     assert copied == {"in": device.bytes_in, "out": device.bytes_out}
 
 
