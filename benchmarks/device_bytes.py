@@ -12,17 +12,19 @@ import argparse
 
 import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
 
-from dgl_lc.precompute.planning.cpu import Work
 from dgl_lc.precompute.planning.device import (
+    Cut,
+    DeviceTask,
     hop_matrices,
     make_device_plan,
-    plan_device,
+    plan_cut,
 )
 from dgl_lc.precompute.planning.published import (
     Coefficients,
     Volumes,
     published_plan,
 )
+from dgl_lc.precompute.planning.work import Work
 from dgl_lc.testing.no_data_device import count_bytes
 
 NODES, EDGES, LABELLED = 111_059_956, 2 * 1_615_685_872, 1_546_782
@@ -138,9 +140,9 @@ def narrower(budget):
           f"{SECTOR} bytes at least)")  # fmt: skip
     for width in (8, 4, 2, 1):
         plans = [
-            plan_device(
-                work_of(True), budget, width, 2**power, frontier, "float32",
-                4, False,
+            plan_cut(
+                DeviceTask(work_of(True), budget),
+                Cut(width, 2**power, frontier),
             )
             for power in range(24, 17, -2)
             for frontier in (True, False)

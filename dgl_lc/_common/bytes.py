@@ -1,5 +1,7 @@
 """Bytes: reading, printing and allocating them."""
 
+import contextlib
+import mmap
 import re
 
 import numpy as np
@@ -15,6 +17,8 @@ _UNITS = {
 _TOO_MANY = 2**60
 #: Bytes in a cache line.
 CACHE_LINE = 64
+#: Arrays of at least this many bytes get pages of their own.
+_OWN_PAGES = 1 << 20
 
 
 def parse_bytes(size: int | str, argument: str = "memory") -> int:
@@ -87,16 +91,43 @@ def row_stride(width: int, itemsize: int) -> int:
     return -(-width // line) * line
 
 
-def empty_rows(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
-    """An uninitialised row-major array that begins on a cache line.
+def zeros(count: int, dtype: np.dtype | type) -> np.ndarray:
+    """Allocate an array of zeros whose memory is given back when it is freed.
 
-    NumPy asks for huge pages, which torch's allocator does not: filling
-    fresh memory is three times faster. But NumPy's arrays begin 16 bytes
-    into a page, so that a row of 512 bytes would lie on nine cache lines
-    instead of eight.
+    The C library keeps freed memory of up to 32 MiB for later, so that a
+    process can hold far more than is in use. A large array therefore has
+    pages of its own: huge ones where the system has them, which are three
+    times faster to fill.
+
+    >>> zeros(3, np.int32)
+    array([0, 0, 0], dtype=int32)
+    """
+    dtype = np.dtype(dtype)
+    size = count * dtype.itemsize
+    if size < _OWN_PAGES or not hasattr(mmap, "MAP_ANONYMOUS"):
+        return np.zeros(count, dtype)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    try:
+        pages = mmap.mmap(-1, size, flags=flags)
+    except OSError as error:
+        raise MemoryError(
+            f"{format_bytes(size)} could not be allocated: {error}"
+        ) from None
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        # A system without huge pages has ordinary ones.
+        with contextlib.suppress(OSError):
+            pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype, count)
+
+
+def empty_rows(rows: int, columns: int, dtype: np.dtype) -> np.ndarray:
+    """Allocate a row-major array that begins on a cache line.
+
+    NumPy's own arrays begin 16 bytes into a page, so that a row of 512 bytes
+    would lie on nine cache lines instead of eight.
     """
     dtype = np.dtype(dtype)
     size = rows * columns * dtype.itemsize
-    raw = np.empty(size + CACHE_LINE, np.uint8)
+    raw = zeros(size + CACHE_LINE, np.uint8)
     offset = -raw.ctypes.data % CACHE_LINE
     return raw[offset : offset + size].view(dtype).reshape(rows, columns)

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from .bytes import CACHE_LINE, empty_rows
+from .dtypes import type_of
 from .pages import PAGE, touch
 from .threads import num_threads, ranges, run_parallel
 
@@ -11,17 +12,16 @@ from .threads import num_threads, ranges, run_parallel
 COPY_ROWS = 4096
 #: Tensors smaller than this stay in the cache for the next hop.
 _STREAM_BYTES = 1 << 25
-_HALVES = (torch.float16, torch.bfloat16)
 
 
 def empty(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor that begins on a cache line, with arbitrary values.
+    """Allocate a tensor that begins on a cache line, with arbitrary values.
 
     Large ones are touched at once, by all threads: where memory is short the
     work ends before it began, and finding pages does not slow down the hops.
     """
-    size = torch.empty(0, dtype=dtype).element_size()
-    raw = empty_rows(rows, columns * size, np.dtype(np.uint8))
+    width = columns * type_of(dtype).itemsize
+    raw = empty_rows(rows, width, np.dtype(np.uint8))
     if raw.size >= _STREAM_BYTES:
         data = raw.reshape(-1)
         parts = ranges(-(-data.size // PAGE), 8 * num_threads())
@@ -29,15 +29,20 @@ def empty(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
     return torch.from_numpy(raw).view(dtype)
 
 
+def empty_bytes(rows: int, columns: int, itemsize: int) -> int:
+    """Count the bytes that :func:`empty` allocates."""
+    return rows * columns * itemsize + CACHE_LINE
+
+
 def bits(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor as the kernels take it: halves as int16."""
-    if tensor.dtype in _HALVES:
+    """Give the tensor as the kernels take it: halves as int16."""
+    if type_of(tensor.dtype).itemsize == 2:
         tensor = tensor.view(torch.int16)
     return tensor.numpy()
 
 
 def whole_lines(tensor: torch.Tensor, column: int, width: int) -> bool:
-    """Whether a tile's rows are made of whole cache lines."""
+    """Tell whether a tile's rows are made of whole cache lines."""
     size = tensor.element_size()
     lengths = (
         width * size,
@@ -48,7 +53,7 @@ def whole_lines(tensor: torch.Tensor, column: int, width: int) -> bool:
 
 
 def streams(target: torch.Tensor, column: int, width: int) -> bool:
-    """Whether a tile of the target should be written past the cache.
+    """Tell whether a tile of the target should be written past the cache.
 
     It can be if it is made of whole cache lines, and it should be if it is
     too large to be found there by the next hop.
@@ -60,7 +65,18 @@ def streams(target: torch.Tensor, column: int, width: int) -> bool:
 def copy_rows(
     source: torch.Tensor, rows: torch.Tensor | None, target: torch.Tensor
 ) -> None:
-    """``target = source[rows]``, a few rows at a time; all rows for None."""
+    """Copy ``source[rows]`` to the target, a few rows at a time.
+
+    None stands for all rows.
+    """
     for first in range(0, len(target), COPY_ROWS):
         part = slice(first, first + COPY_ROWS)
         target[part] = source[part] if rows is None else source[rows[part]]
+
+
+def copy_bytes(columns: int, itemsize: int) -> int:
+    """Count the bytes that :func:`copy_rows` takes for itself.
+
+    These are a few gathered rows of the source, and their ids.
+    """
+    return COPY_ROWS * (columns * itemsize + 2 * 8) + 2**16

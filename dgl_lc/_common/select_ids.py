@@ -18,3 +18,13 @@ def select_ids(ids, low, high):
         places[count] = i
         count += (ids[i] >= low) & (ids[i] < high)
     return places[:count]
+
+
+@jit
+def select_into(ids, low, high, places):
+    """As :func:`select_ids`, into a given array; returns how many."""
+    count = 0
+    for i in range(len(ids)):
+        places[count] = i
+        count += (ids[i] >= low) & (ids[i] < high)
+    return count

@@ -5,11 +5,13 @@ import argparse
 from dgl import DGLError
 
 from .._common.bytes import parse_bytes
+from .._common.dtypes import VALUE_TYPES
 from .._common.threads import num_threads
 from ..precompute import calibrate
-from ..precompute.checks import KINDS
-from ..precompute.planning.cpu import Work, beside_published, make_plan
+from ..precompute.planning.cpu import make_plan
 from ..precompute.planning.device import make_device_plan
+from ..precompute.planning.plans import beside_published
+from ..precompute.planning.work import Work
 from .flags import Commands, check_at_least
 
 
@@ -36,7 +38,7 @@ def add_command(commands: Commands) -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--dtype", choices=list(KINDS.values()), default="float32",
+        "--dtype", choices=list(VALUE_TYPES), default="float32",
         help="data type of the stored hop features (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(

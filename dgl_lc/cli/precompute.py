@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
+from .._common.dtypes import VALUE_TYPES
 from ..data import DiskData, NodeData, load
 from ..hops import NORMS
 from ..precompute import block_aggregate
-from ..precompute.checks import KINDS
 from .flags import Commands, add_reverse_flag, load_options
 
 
@@ -32,7 +32,7 @@ def add_command(commands: Commands) -> None:
     add("--no-self-loop", action="store_true",
         help="use the edges of the graph as they are, instead of giving "
         "every node one self-loop")  # fmt: skip
-    add("--dtype", choices=list(KINDS.values()),
+    add("--dtype", choices=list(VALUE_TYPES),
         help="data type of the stored hop features (default: that of the "
         "features)")  # fmt: skip
     add("--split-only", action="store_true",

@@ -27,6 +27,7 @@ from ..precompute.device.pipeline import sums_in_float32
 from ..precompute.device.product import KERNEL
 from ..precompute.device.protocol import Device
 from ..precompute.planning.device import make_device_plan
+from ..precompute.planning.plans import Item
 from ..precompute.request import Request
 from ..testing.cpu_device import CpuDevice
 from ..testing.reference import dense_filter
@@ -159,9 +160,7 @@ def _compute(
         "hops": None, "dtype": None, **options,
     }  # fmt: skip
     request = Request.of(g, x, K, **given)
-    return run_on_device(
-        request, device, memory, None, False, None, most_entries
-    )
+    return run_on_device(request, device, memory, most_entries=most_entries)
 
 
 def _random_graph(
@@ -244,26 +243,26 @@ def _check_memory(device: Device, say: Say) -> int:
     """Compare the memory that is allocated with the budget and the plan."""
     g, x = _random_graph(30_000, 500_000, 64)
     request = Request.of(g, x, 2, "both", True, None, None, None, None)
-    work = survey_for_device(request, None).work
+    work = survey_for_device(request).work
     failures = 0
     for memory in (64 << 20, 40 << 20):
         plan = make_device_plan(work, memory, device.fuses)
 
         def run(memory: int = memory) -> None:
-            run_on_device(request, device, memory, None, False, None)
+            run_on_device(request, device, memory)
 
         if isinstance(device, CudaDevice):
             allocated, peak = device.peak(run)
             say(f"  note    {format_bytes(allocated)} of it in use at a time")
         else:
             hard = SimulatedDevice(memory)
-            run_on_device(request, hard, memory, None, False, None)
+            run_on_device(request, hard, memory)
             peak = hard.peak
         failures += _verdict(
             peak <= memory,
             f"memory={format_bytes(memory)}: {format_bytes(peak)} were "
             f"allocated, {format_bytes(plan.peak_bytes)} planned (of which "
-            f"workspace {format_bytes(plan.items['workspace (a model)'])})",
+            f"workspace {format_bytes(plan.items[Item.WORKSPACE])})",
             say,
         )
     return failures

@@ -1,32 +1,39 @@
 """Block-wise precomputation of hop features: the calls."""
 
 import os
-import warnings
 from collections.abc import Sequence
-from pathlib import Path
 
 import dgl
 import numpy as np
-import psutil
 import torch
 from dgl import DGLError
-from dgl.base import DGLWarning
 
-from .._common.bytes import format_bytes, parse_bytes
+from .._common.bytes import parse_bytes
 from ..hops import HopFeatures
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
-from ..storage.hop_store import StoreHead, find_store, open_store
-from ..storage.keys import is_unread
-from ..storage.write_hops import StoreWriter
-from .cpu.engine import run, run_to_disk
+from .column_blocks import Executor, progress_bar
+from .cpu.engine import CpuExecutor
 from .device import find_device
-from .device.executor import device_budget, run_on_device, survey_for_device
+from .device.executor import (
+    DeviceExecutor,
+    device_budget,
+    survey_for_device,
+)
 from .device.product import uses_triton
-from .planning.cpu import Plan, Work, beside_published, make_plan, plan_for
+from .planning.cpu import choose_plan, least_bytes, too_small
 from .planning.device import make_device_plan
+from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
-from .request import Request, survey
+from .request import Request
+from .sinks import make_sink
+from .survey import (
+    DoesNotFit,
+    Survey,
+    bounds_of_work,
+    survey,
+    work_at_all_rows,
+)
 
 
 def block_aggregate(
@@ -139,49 +146,24 @@ def block_aggregate(
             )
         # The GPU that it was for cannot be used.
         budget = host_budget
+    sink = make_sink(request, out, resume)
+    finished = sink.finished()
+    if finished is not None:
+        return finished
+    stored = out is not None
+    executor: Executor
     if gpu is not None and request.last > 0:
         if plan is not None:
-            _check_plan(plan, request)
+            check_sizes(plan, work_at_all_rows(request, stored))
             budget = plan.budget if budget is None else budget
-        if out is None:
-            return run_on_device(request, gpu, budget, host_budget, progress)
-        head = request.store_head()
-        if resume and (there := _find_store(Path(out), head)) is not None:
-            return there
-        with StoreWriter(out, head, request.nodes, resume) as store:
-            if store.finished:
-                return open_store(out)
-            return run_on_device(
-                request, gpu, budget, host_budget, progress, store
-            )
-    if out is None:
-        found = survey(request, budget)
-        plan = _choose_plan(plan, found.work, budget)
-        return run(request, found, plan, progress)
-    head = request.store_head()
-    if resume and (there := _find_store(Path(out), head)) is not None:
-        return there
-    StoreWriter.check(out)
-    found = survey(request, budget, stored=True)
-    plan = _choose_plan(plan, found.work, budget)
-    with StoreWriter(out, head, request.nodes, resume) as store:
-        if store.finished:
-            return open_store(out)
-        return run_to_disk(request, found, plan, store, progress)
-
-
-def _find_store(out: Path, head: StoreHead) -> HopFeatures | None:
-    """The store of an earlier call for the same, if it was finished."""
-    found = find_store(out, head)
-    if found is not None and is_unread(head.made_from["features"]):
-        warnings.warn(
-            f"{out} is used again: the features are a memory map of a file "
-            f"whose size, time and inode are the same as then. Its content "
-            f"was not compared; resume=False computes the hop features again.",
-            DGLWarning,
-            stacklevel=3,
-        )
-    return found
+        executor = DeviceExecutor(request, gpu, budget, host_budget, stored)
+    else:
+        found = _survey(request, budget, stored)
+        chosen = choose_plan(plan, found.work, budget)
+        executor = CpuExecutor(request, found, chosen)
+    with sink, progress_bar(executor.total, progress) as bar:
+        executor.run(sink, bar.update)
+        return sink.finish()
 
 
 def plan(
@@ -220,66 +202,29 @@ def plan(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )
     if device is None or torch.device(device).type == "cpu":
-        return _make_plan(survey(request, budget).work, budget, coefficients)
+        work = _survey(request, budget, stored=False).work
+        return choose_plan(None, work, budget, coefficients)
     if budget is None:
         gpu = find_device(device)
         if gpu is None:
-            raise DGLError("memory is needed to plan for a GPU not there.")
+            raise DGLError(
+                f"device={str(device)!r} cannot be used here: give memory= to "
+                f"plan for it."
+            )
         budget = device_budget(gpu, None)
-    work = survey_for_device(request, None).work
+    work = survey_for_device(request).work
     found = make_device_plan(work, budget, uses_triton(), device=str(device))
     return beside_published(found, coefficients)
 
 
-def _make_plan(
-    work: Work, budget: int | None, coefficients: Coefficients | None = None
-) -> Plan:
-    available = psutil.virtual_memory().available
-    return make_plan(
-        work, budget, coefficients=coefficients, available=available
-    )
-
-
-def _choose_plan(plan: Plan | None, work: Work, budget: int | None) -> Plan:
-    if plan is None:
-        return _make_plan(work, budget)
-    return _adopt_plan(plan, work, budget)
-
-
-def _adopt_plan(plan: Plan, work: Work, budget: int | None) -> Plan:
-    """A plan that the user gave, if it is for this work."""
-    sizes = {name: getattr(work, name) for name in _SIZES}
-    _compare_sizes(plan, sizes)
-    if plan.device != "cpu":
-        # Made for a GPU that is not there.
-        return _make_plan(work, budget)
-    budget = plan.budget if budget is None else budget
-    found = plan_for(work, plan.num_edge_blocks, plan.column_width, budget)
-    if found.peak_bytes > budget:
-        raise DGLError(
-            f"plan needs {format_bytes(found.peak_bytes)} here, more than "
-            f"memory={format_bytes(budget)}: make it anew, or leave it out."
-        )
-    return found
-
-
-_SIZES = ("num_nodes", "num_edges", "num_feats", "K", "kind")
-
-
-def _check_plan(plan: Plan, request: Request) -> None:
-    """Whether the user's plan is for this request."""
-    sizes = (
-        request.graph.num_nodes(), request.graph.num_edges(),
-        request.feat.shape[1], request.last, request.kind,
-    )  # fmt: skip
-    _compare_sizes(plan, dict(zip(_SIZES, sizes, strict=True)))
-
-
-def _compare_sizes(plan: Plan, sizes: dict[str, object]) -> None:
-    for name, here in sizes.items():
-        given = getattr(plan.work, name)
-        if given != here:
-            raise DGLError(
-                f"plan was made for {name}={given}, but here it is {here}: "
-                f"make it anew with dgl_lc.precompute.plan."
-            )
+def _survey(request: Request, budget: int | None, stored: bool) -> Survey:
+    """Survey for the CPU; too small a budget is refused before it is read."""
+    if budget is None:
+        return survey(request, None, stored)
+    least, most = bounds_of_work(request, stored)
+    if least_bytes(least) > budget:
+        raise too_small(most, budget)
+    try:
+        return survey(request, budget, stored)
+    except DoesNotFit:
+        raise too_small(most, budget) from None

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
+from .._common.dtypes import VALUE_TYPES, find_type
 from ..hops import FilterSpec
 from ..node_rows import check_ids
 from ..storage.disk_features import DiskFeatures
@@ -14,14 +15,7 @@ from ..storage.disk_graph import DiskGraph
 from ..storage.keys import memory_map
 from ..storage.npy_file import tensor_of
 
-#: The types in which hop features can be stored.
-KINDS = {
-    torch.float32: "float32",
-    torch.float64: "float64",
-    torch.float16: "float16",
-    torch.bfloat16: "bfloat16",
-}
-_NAMES = ", ".join(str(dtype) for dtype in KINDS)
+_NAMES = ", ".join(str(found.torch) for found in VALUE_TYPES.values())
 
 
 def check_graph(graph: dgl.DGLGraph | DiskGraph, on_disk: bool = False) -> None:
@@ -86,7 +80,7 @@ def check_features(
             "feat requires grad, but precomputation is not differentiable: "
             "give feat.detach() and train what comes after."
         )
-    if feat.dtype not in KINDS:
+    if find_type(feat.dtype) is None:
         raise DGLError(f"feat is {feat.dtype}: convert it to one of {_NAMES}.")
     if feat.dim() != 2:
         raise DGLError(
@@ -187,7 +181,7 @@ def check_weight(
         raise DGLError(
             f"edge_weight should be a tensor, got {type(weight).__name__}."
         )
-    if weight.dtype not in KINDS:
+    if find_type(weight.dtype) is None:
         raise DGLError(
             f"edge_weight is {weight.dtype}: convert it to one of {_NAMES}."
         )
@@ -212,11 +206,13 @@ def check_weight(
     return weight
 
 
-def check_dtype(dtype: torch.dtype | None, feat: torch.Tensor) -> torch.dtype:
+def check_dtype(
+    dtype: torch.dtype | None, feat: torch.Tensor | DiskFeatures
+) -> torch.dtype:
     """The type in which hop features are stored."""
     if dtype is None:
         return feat.dtype
-    if dtype not in KINDS:
+    if not isinstance(dtype, torch.dtype) or find_type(dtype) is None:
         raise DGLError(f"dtype={dtype!r} is not one of {_NAMES}.")
     return dtype
 

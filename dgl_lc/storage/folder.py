@@ -197,6 +197,11 @@ def folder_head(kind: FolderKind, **parts: Any) -> dict[str, Any]:
     return json.loads(json.dumps(head))
 
 
+def is_whole(path: Path) -> bool:
+    """Whether a folder was finished, whatever it holds."""
+    return (path / MANIFEST).is_file()
+
+
 def find_whole(
     path: Path, kind: FolderKind, head: dict[str, Any]
 ) -> Manifest | None:
@@ -205,7 +210,7 @@ def find_whole(
     Nothing is locked or written: a finished folder may lie on a disk that is
     read-only, and many may read it at once.
     """
-    if not (path / MANIFEST).is_file():
+    if not is_whole(path):
         return None
     found = read_manifest(path, kind)
     _check_alike(path, found.content, head)
@@ -244,7 +249,7 @@ def claim(
         for name in (MANIFEST, STATE, *sorted(_names_in(found))):
             (path / name).unlink(missing_ok=True)
         return {}
-    if (path / MANIFEST).is_file():
+    if is_whole(path):
         whole = read_manifest(path, kind)
         _check_alike(path, whole.content, head)
         # A run that was killed between its last two steps left something.

@@ -136,7 +136,7 @@ class NoDataHost:
     def read(self, first, last, low, high, target):
         pass
 
-    def write(self, hop, first, last, low, source):
+    def write(self, hop, low, source):
         pass
 
 

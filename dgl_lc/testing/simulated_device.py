@@ -15,6 +15,7 @@ import torch
 from ..precompute.device import csr_spmm
 from ..precompute.device.hubs import hub_tails
 from ..precompute.device.memory_errors import OutOfMemoryError
+from ..precompute.planning.device import DeviceSizes
 
 _ROUND = 512
 
@@ -54,6 +55,8 @@ class SimulatedDevice:
         The number of the allocation, from 1, that fails.
     claimed : int, optional
         Bytes that it says are free, where that is a lie.
+    sizes : DeviceSizes, optional
+        Those that the work is planned with.
 
     Attributes
     ----------
@@ -74,7 +77,9 @@ class SimulatedDevice:
         fuses: bool = False,
         fail_at: int | None = None,
         claimed: int | None = None,
+        sizes: DeviceSizes | None = None,
     ):
+        self.sizes = sizes or DeviceSizes()
         self.total, self.claimed, self.fuses = total, claimed, fuses
         self.fail_at = fail_at
         self.used = self.peak = self.allocations = 0
@@ -186,7 +191,7 @@ class SimulatedDevice:
 
     def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
         if not self.fuses:
-            needed = csr_spmm.workspace_bytes(len(indices), len(out))
+            needed = self.sizes.workspace(len(indices), len(out))
             self._allocate(needed, keep=False)
 
         def work():
@@ -201,7 +206,9 @@ class SimulatedDevice:
                 csr_spmm.spmm_add(out, indptr, indices, values, x)
                 return
             wide = x.to(torch.promote_types(x.dtype, torch.float32))
-            if not torch.equal(fused["tails"], hub_tails(indptr)):
+            if not torch.equal(
+                fused["tails"], hub_tails(indptr, self.sizes.longest)
+            ):
                 raise RuntimeError("tails of a block were changed while read")
             fused["scratch"].fill_(float("nan"))
             if fused["right"] is not None:

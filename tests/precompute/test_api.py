@@ -9,7 +9,6 @@ import dgl
 import numpy as np
 import pytest
 import torch
-from conftest import graphs, make_features
 from dgl import DGLError
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.cpu import engine
+from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
 
 NORMS = st.sampled_from(["both", "right", "left", "none"])
@@ -396,12 +396,13 @@ def test_a_plan_for_other_sizes_is_refused(small_graph):
         block_aggregate(small_graph, make_features(4, 5), 2, plan=other)
 
 
-def test_a_plan_that_does_not_fit_is_refused(small_graph):
-    x = make_features(4, 5)
+def test_a_plan_that_does_not_fit_is_refused():
+    g, x = power_law_graph(20_000, 100_000), make_features(20_000, 128)
+    wide = plan(g, x, 3, hops=[3])
+    memory = wide.peak_bytes - 1
+    assert plan(g, x, 3, hops=[3], memory=memory).peak_bytes <= memory
     with pytest.raises(DGLError, match="plan needs"):
-        block_aggregate(
-            small_graph, x, 2, plan=plan(small_graph, x, 2), memory=100
-        )
+        block_aggregate(g, x, 3, hops=[3], plan=wide, memory=memory)
 
 
 def test_real_graphs_in_both_directions(real_graph):

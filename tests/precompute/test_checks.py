@@ -4,11 +4,11 @@ import dgl
 import numpy as np
 import pytest
 import torch
-from conftest import make_features
 from dgl import DGLError
 
 from dgl_lc.precompute import block_aggregate, edge_blocks, normalize
 from dgl_lc.precompute.graph import in_edges as csc
+from dgl_lc.testing.random_graphs import make_features
 
 HETERO = dgl.heterograph({
     ("user", "likes", "item"): ([0, 1], [0, 1]),

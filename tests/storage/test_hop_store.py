@@ -20,7 +20,7 @@ from dgl_lc.precompute import (
     edge_blocks,
     open_store,
 )
-from dgl_lc.precompute.request import Work
+from dgl_lc.precompute.planning.work import Work
 from dgl_lc.storage import write_hops
 from dgl_lc.storage.hop_store import StoreHead
 from dgl_lc.storage.row_checksums import add_checksums, factors
@@ -104,7 +104,7 @@ def test_a_batch_is_that_of_memory(g, x, tmp_path):
 
 def test_what_is_there_is_not_computed_again(g, x, tmp_path, monkeypatch):
     block_aggregate(g, x, 2, out=tmp_path / "s")
-    monkeypatch.setattr("dgl_lc.precompute.api.run_to_disk", lambda *_: 1 / 0)
+    monkeypatch.setattr("dgl_lc.precompute.api.CpuExecutor", lambda *_: 1 / 0)
     # The same graph with its edges in another order and another format.
     ends = torch.stack(g.edges())[:, torch.randperm(g.num_edges())]
     same = dgl.graph((ends[0], ends[1]), num_nodes=60).formats("csc")

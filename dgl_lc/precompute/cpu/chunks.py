@@ -8,9 +8,12 @@ a hub never serialises the work, and the sums do not depend on the number of
 threads.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..._common.jit import jit
+from ..graph.edge_kernels import or_empty
 
 #: Entries in a chunk. Its buffers stay in a core's second-level cache.
 CAPACITY = 32768
@@ -19,46 +22,70 @@ CAPACITY = 32768
 FIRST, LAST, FROM_EDGE, TO_EDGE, SLOT = range(5)
 
 
+class Chunks(NamedTuple):
+    """The chunks of a hop.
+
+    Attributes
+    ----------
+    table : int64 array of shape (chunks, 5)
+        First and last (exclusive) position in the hop's rows, the range of
+        edges, and the slot, -1 where the chunk's rows are whole.
+    starts : int64 array
+        The first chunk of each edge block, and the number of chunks.
+    num_slots : int
+        How many slots there are.
+    """
+
+    table: np.ndarray
+    starts: np.ndarray
+    num_slots: int
+
+
 def cut_chunks(
-    rows: np.ndarray,
-    num_rows: int,
-    indptr: np.ndarray,
-    bounds: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, int]:
+    rows: np.ndarray | None, indptr: np.ndarray, bounds: np.ndarray
+) -> Chunks:
     """Cut rows into chunks that respect the edge blocks.
 
     Parameters
     ----------
-    rows : int32 array
-        Ascending ids of the rows to compute; empty for all of them.
-    num_rows : int
-        How many rows there are to compute.
+    rows : int32 array or None
+        Ascending ids of the rows to compute; None for all of them.
     indptr : integer array
         Where the edges of each row begin.
     bounds : int64 array
         The first edge of each edge block, and the number of edges.
-
-    Returns
-    -------
-    table : int64 array of shape (chunks, 5)
-        First and last (exclusive) position in ``rows``, the range of edges,
-        and the slot, -1 where the chunk's rows are whole.
-    starts : int64 array
-        The first chunk of each edge block, and the number of chunks.
-    slots : int
-        How many slots there are.
     """
+    num_rows = len(indptr) - 1 if rows is None else len(rows)
     entries = int(num_rows + bounds[-1])
-    most = 8 * (entries // CAPACITY + 1) + 4 * len(bounds) + 8
-    table = np.empty((most, 5), np.int64)
+    table = np.empty((_most_chunks(entries, len(bounds) - 1), 5), np.int64)
     starts = np.zeros(len(bounds), np.int64)
-    count, slots = _cut_chunks(rows, num_rows, indptr, bounds, table, starts)
-    return table[:count].copy(), starts, slots
+    count, slots = _cut_chunks(
+        or_empty(rows, np.int32), num_rows, indptr, bounds, table, starts
+    )
+    return Chunks(table[:count].copy(), starts, slots)
+
+
+def _most_chunks(entries: int, num_blocks: int) -> int:
+    return 8 * (entries // CAPACITY + 1) + 4 * (num_blocks + 1) + 8
+
+
+def table_bytes(entries: int, num_blocks: int) -> int:
+    """Count the bytes that :func:`cut_chunks` allocates.
+
+    A table is copied to its final size, and again to find split rows.
+    """
+    return 2 * 5 * 8 * _most_chunks(entries, num_blocks) + 8 * num_blocks + 8
+
+
+def slot_bytes(num_edges: int, num_blocks: int, width: int, size: int) -> int:
+    """Count the bytes of the slots of split rows, and of adding them up."""
+    slots = 2 * (num_edges // (CAPACITY - 1)) + 2 * (num_blocks - 1)
+    return 2 * slots * width * size
 
 
 @jit
 def _cut_chunks(rows, num_rows, indptr, bounds, table, starts):
-    identity = len(rows) == 0
+    identity = len(rows) == 0  # or nothing has to be computed
     count = 0
     slots = 0
     position = 0
@@ -120,20 +147,67 @@ def _split(table, count, slots, position, start, stop):
     return count, slots
 
 
-@jit
-def assemble(
-    chunk, rows, indptr, indices, base, edge_ids, weight, left, right,
-    self_loop, drop_loops, place, offsets, entries, coefs, scales,
-):  # fmt: skip
-    """Write a chunk's entries to the buffers; return how many rows it has.
+class Entries(NamedTuple):
+    """What the entries of a hop are made of, of one edge block.
 
     Empty arrays stand for the trivial case: ``rows`` and ``place`` (where a
     node's row lies in the input) for the identity, ``edge_ids`` for edges in
     order, ``weight``, ``left`` and ``right`` for ones. ``indices`` and
     ``weight`` begin at edge ``base``. ``self_loop`` puts an entry of weight
-    1 first in each row, ``drop_loops`` leaves out the edges from a node to
+    1 first in each row, ``drop_loops`` omits the edges from a node to
     itself.
     """
+
+    rows: np.ndarray
+    place: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    base: int
+    edge_ids: np.ndarray
+    weight: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    self_loop: bool
+    drop_loops: bool
+
+
+class Scratch(NamedTuple):
+    """A thread's buffers for the entries of a chunk."""
+
+    offsets: np.ndarray
+    entries: np.ndarray
+    coefs: np.ndarray
+    scales: np.ndarray
+
+
+def make_scratch(num_entries: int, dtype: np.dtype) -> Scratch:
+    """Allocate buffers for any chunk of a graph with so many entries."""
+    size = min(CAPACITY, num_entries)
+    return Scratch(
+        np.empty(size + 1, np.int64),
+        np.empty(size, np.int32),
+        np.empty(size, dtype),
+        np.empty(size, dtype),
+    )
+
+
+def scratch_bytes(num_entries: int, itemsize: int) -> int:
+    """Count the bytes of :func:`make_scratch`."""
+    return (min(CAPACITY, num_entries) + 1) * (8 + 4 + 2 * itemsize)
+
+
+@jit
+def assemble(chunk, hop, scratch):
+    """Write a chunk's entries to the scratch; return how many rows it has.
+
+    ``hop`` is :class:`Entries`.
+    """
+    rows, indptr, indices, base = hop.rows, hop.indptr, hop.indices, hop.base
+    weight, edge_ids, place = hop.weight, hop.edge_ids, hop.place
+    left, right = hop.left, hop.right
+    self_loop, drop_loops = hop.self_loop, hop.drop_loops
+    offsets, entries = scratch.offsets, scratch.entries
+    coefs, scales = scratch.coefs, scratch.scales
     all_rows = len(rows) == 0
     weighted, ordered = len(weight) > 0, len(edge_ids) == 0
     used = 0

@@ -1,141 +1,50 @@
 """Carrying out a plan on the CPU."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
-from ..._common.bytes import row_stride
-from ..._common.rows import bits, copy_rows, empty, streams, whole_lines
-from ..._common.threads import ranges, run_parallel
-from ...hops import HopFeatures
-from ...storage.hop_store import StoredHops, open_store
-from ...storage.write_hops import StoreWriter
-from ..graph.edge_kernels import number_rows
+from ..._common.rows import bits, streams, whole_lines
+from ..._common.threads import run_parallel
+from ..column_blocks import Done, run_column_blocks
+from ..graph.edge_kernels import or_empty
 from ..graph.filters import Filter
-from ..planning.cpu import Plan, Work
-from ..request import Request, Survey
+from ..graph.in_edges import EdgeBlock
+from ..places import Places
+from ..planning.plans import Plan
+from ..request import Request
+from ..sinks import Sink
+from ..survey import Survey
 from . import chunks as chunk_kernels
-from .chunks import FIRST, SLOT
-from .gather import accumulator, sum_rows, tiles
-
-_NO_PLACES = np.empty(0, np.int32)
-#: Rows that are scaled at a time.
-SCALE_ROWS = 1 << 14
+from .chunks import FIRST, SLOT, Chunks, Entries, make_scratch
+from .column_buffers import ColumnBuffers
+from .gather import sum_rows, tiles
+from .scaling import scale_rows
 
 
-def run(
-    request: Request, survey: Survey, plan: Plan, progress: bool | None
-) -> HopFeatures:
-    """Compute the hop features, one column block after the other."""
-    work = plan.work
-    engine = Engine(request, survey, plan) if work.K else None
-    result = {}
-    for hop in request.kept:
-        if hop == 0 and work.all_rows and work.shares_features:
-            result[hop] = request.columns(0, work.num_feats)
-        else:
-            result[hop] = empty(work.kept_rows, work.num_feats, request.dtype)
-    with _progress(work, progress) as bar:
-        for first, last in plan.column_blocks():
-            columns = {
-                hop: tensor[:, first:last] for hop, tensor in result.items()
-            }
-            _column_block(request, engine, first, last, columns, bar)
-    return HopFeatures(
-        list(result.values()), request.kept, request.spec, request.nodes
-    )
+class CpuExecutor:
+    """Computes the hop features on the CPU, one column block at a time."""
 
+    def __init__(self, request: Request, survey: Survey, plan: Plan):
+        self._request, self._survey, self._plan = request, survey, plan
+        #: What :meth:`run` tells it has done when all is.
+        self.total = plan.work.gathered_bytes
 
-def run_to_disk(
-    request: Request,
-    survey: Survey,
-    plan: Plan,
-    store: StoreWriter,
-    progress: bool | None,
-) -> StoredHops:
-    """As :func:`run`, into a store, from its last whole column block on."""
-    work = plan.work
-    engine = Engine(request, survey, plan) if work.K else None
-    blocks = plan.column_blocks(store.done)
-    with (
-        _progress(work, progress) as bar,
-        ThreadPoolExecutor(1, "dgl-lc read") as reader,
-    ):
-        bar.update(_work_bytes(work) * store.done // work.num_feats)
-        for place, (first, last) in enumerate(blocks):
-            with store.columns(last):
-                for following in blocks[place + 1 : place + 2]:
-                    reader.submit(request.ask_ahead, *following)
-                _stored_block(request, engine, first, last, store, bar)
-    store.finish()
-    return open_store(store.folder)
+    def run(self, sink: Sink, done: Done) -> None:
+        """Give all columns that it does not have yet to the sink."""
+        request, plan = self._request, self._plan
+        done(self.total * sink.done // plan.work.num_feats)
+        engine = Engine(request, self._survey, plan) if plan.work.K else None
 
+        def compute(first: int, last: int) -> None:
+            if engine is None:
+                sink.keep_features()
+            else:
+                engine.column_block(first, last, sink, done)
 
-def _work_bytes(work: Work) -> int:
-    return work.num_feats * work.itemsize * sum(work.hop_entries)
-
-
-def _progress(work: Work, progress: bool | None) -> tqdm:
-    return tqdm(
-        total=_work_bytes(work),
-        desc="hop features", unit="B", unit_scale=True,
-        disable=None if progress is None else not progress,
-        delay=2 if progress is None else 0,
-    )  # fmt: skip
-
-
-def _column_block(request, engine, first, last, result, bar) -> None:
-    """All hops of columns first to last, into the result's columns."""
-    width, all_rows = last - first, request.nodes is None
-    if request.shares_features:
-        values = request.columns(first, last)
-    elif all_rows and 0 in result:
-        values = result[0]
-        request.copy_columns(first, last, None, values)
-    elif request.last > 0:
-        values = engine.read(request, first, last)
-    if not all_rows and 0 in result:
-        request.copy_columns(first, last, request.nodes, result[0])
-    scaled = False
-    for hop in range(1, request.last + 1):
-        direct = all_rows and hop in result
-        target = result[hop] if direct else engine.buffer(hop, width)
-        engine.apply(hop, values, target, bar, scaled)
-        if hop in result and not direct:
-            copy_rows(target, engine.places(hop, request.nodes), result[hop])
-        scaled = not direct and hop < request.last and engine.scale(hop, target)
-        values = target
-
-
-def _stored_block(request, engine, first, last, store, bar) -> None:
-    """All hops of columns first to last, into a store."""
-    width, nodes = last - first, request.nodes
-    if engine is None:
-        # Hop 0 alone.
-        rows = request.graph.num_nodes() if nodes is None else len(nodes)
-        values = torch.empty(rows, width, dtype=request.dtype)
-        request.copy_columns(first, last, nodes, values)
-        store.keep(0, first, values, None)
-        return
-    shares = request.shares_features
-    if shares:
-        values, places = request.columns(first, last), nodes
-    else:
-        values = engine.read(request, first, last)
-        places = None if nodes is None else engine.places(0, nodes)
-    if 0 in request.kept:
-        store.keep(0, first, values, places)
-    scaled = not shares and engine.scale(0, values)
-    for hop in range(1, request.last + 1):
-        target = engine.buffer(hop, width)
-        engine.apply(hop, values, target, bar, scaled)
-        if hop in request.kept:
-            at = None if nodes is None else engine.places(hop, nodes)
-            store.keep(hop, first, target, at)
-        scaled = hop < request.last and engine.scale(hop, target)
-        values = target
+        run_column_blocks(request, plan, sink, compute)
 
 
 class Engine:
@@ -145,155 +54,189 @@ class Engine:
         work = plan.work
         assert survey.edges is not None
         self.rows = survey.rows
-        self._kind = request.kind
-        self._shares_features = request.shares_features
+        self._request = request
         self._num_nodes = work.num_nodes
-        acc = accumulator(request.kind)
-        weight = None
-        if request.weight is not None:
-            weight = request.weight.to(request.accumulator).contiguous()
+        self._sums = request.value_type.sums
+        self._scales_features = work.stored and not request.shares_features
         self._filter = Filter(
-            survey.edges, request.spec, acc,
-            None if weight is None else weight.numpy(), plan.num_edge_blocks,
+            survey.edges, request.spec, self._sums, request.kernel_weight(),
+            plan.num_edge_blocks,
         )  # fmt: skip
-        self._tables: dict[int, tuple[np.ndarray, np.ndarray, int]] = {}
-        self._place = _NO_PLACES
-        if any(len(rows) for rows in survey.rows[:-1]):
-            self._place = np.empty(work.num_nodes, np.int32)
-        size = min(chunk_kernels.CAPACITY, work.num_edges + work.num_nodes)
-        self._scratch: list[tuple[np.ndarray, ...]] = [
-            (
-                np.empty(size + 1, np.int64),
-                np.empty(size, np.int32),
-                np.empty(size, acc),
-                np.empty(size, acc),
-            )
+        self._places = Places(survey.rows, work.num_nodes, request.nodes)
+        self._tables: dict[int | None, Chunks] = {}
+        self._scratch = [
+            make_scratch(work.num_edges + work.num_nodes, self._sums)
             for _ in range(work.threads)
         ]
-        stride = row_stride(plan.column_width, work.itemsize)
-        self._buffers = [
-            empty(rows, stride, request.dtype) for rows in work.buffered_rows()
-        ]
-
-    def buffer(self, hop: int, width: int) -> torch.Tensor:
-        """Where a hop goes that is not written to the result."""
-        rows = len(self.rows[hop]) or self._num_nodes
-        return self._buffers[hop % 2][:rows, :width]
-
-    def read(self, request: Request, first: int, last: int) -> torch.Tensor:
-        """The rows of the features that are needed, in the first buffer."""
-        values, rows = self.buffer(0, last - first), self.rows[0]
-        request.copy_columns(
-            first, last, torch.from_numpy(rows) if len(rows) else None, values
+        self._buffers = ColumnBuffers(
+            work.buffered_rows(), plan.column_width, request.dtype
         )
+
+    def column_block(
+        self, first: int, last: int, sink: Sink, done: Done
+    ) -> None:
+        """Compute all hops of columns first to last, and keep some."""
+        request, width = self._request, last - first
+        values = self._read(first, last, sink)
+        if 0 in request.kept:
+            places = request.nodes
+            if not request.shares_features:
+                places = self._places.of_nodes(0)
+            sink.keep(0, values, places)
+        scaled = False
+        for hop in range(1, request.last + 1):
+            if hop > 1 or self._scales_features:
+                scaled = self._scale(hop - 1, values, sink)
+            target = sink.target(hop)
+            if target is None:
+                target = self._buffer(hop, width)
+            self._apply(hop, values, target, scaled, done)
+            if hop in request.kept:
+                sink.keep(hop, target, self._places.of_nodes(hop))
+            values = target
+
+    def _buffer(self, hop: int, width: int) -> torch.Tensor:
+        """Give where a hop goes that is not written to the result."""
+        rows = self.rows[hop]
+        count = self._num_nodes if rows is None else len(rows)
+        return self._buffers.rows(hop, count, width)
+
+    def _read(self, first: int, last: int, sink: Sink) -> torch.Tensor:
+        """Give the rows of the features that are needed."""
+        request, rows = self._request, self.rows[0]
+        if request.shares_features:
+            return request.columns(first, last)
+        values = sink.target(0)
+        if values is None:
+            values = self._buffer(0, last - first)
+        ids = None if rows is None else torch.from_numpy(rows)
+        request.copy_columns(first, last, ids, values)
         return values
 
-    def places(self, hop: int, nodes: torch.Tensor) -> torch.Tensor:
-        """In which rows of a hop's buffer the nodes are."""
-        rows = self.rows[hop]
-        if len(rows) == 0:
-            return nodes
-        return torch.from_numpy(np.searchsorted(rows, nodes.numpy()))
-
-    def scale(self, hop: int, values: torch.Tensor) -> bool:
+    def _scale(self, hop: int, values: torch.Tensor, sink: Sink) -> bool:
         """Multiply a hop's rows by the right diagonal; False if not done.
 
         Done once for each row it need not be looked up for each edge, all
-        over memory. Halves are left alone: they would be rounded twice.
+        over memory. Halves are left alone: they would be rounded twice. So
+        is the result.
         """
-        right, rows = self._filter.right, self.rows[hop]
-        if len(right) == 0 or values.element_size() < 4:
+        right = self._filter.right
+        if right is None or values.element_size() < 4:
             return False
-        parts = ranges(len(values), -(-len(values) // SCALE_ROWS))
-
-        def work(_, part):
-            first, last = parts[part]
-            own = rows[first:last] if len(rows) else slice(first, last)
-            factor = torch.from_numpy(right[own]).unsqueeze(1)
-            values[first:last].mul_(factor.to(values.dtype))
-
-        run_parallel(work, len(parts))
+        if sink.target(hop) is not None:
+            return False
+        scale_rows(values, right, self.rows[hop])
         return True
 
-    def apply(
+    def _apply(
         self,
         hop: int,
         values: torch.Tensor,
         target: torch.Tensor,
-        bar: tqdm,
-        scaled: bool = False,
+        scaled: bool,
+        done: Done,
     ) -> None:
-        """``target = S values``, at the rows of this hop.
+        """Write ``S values`` to the target, at the rows of this hop.
 
         ``scaled``: the values were multiplied by the right diagonal.
         """
-        rows, sources = self.rows[hop], self.rows[hop - 1]
-        place = _NO_PLACES
-        if len(sources) and not (hop == 1 and self._shares_features):
-            place = self._place
-            number_rows(sources, place)
-        table, starts, num_slots = self._chunks(hop)
-        width = values.shape[1]
-        slots: np.ndarray = np.empty(
-            (num_slots, width), accumulator(self._kind)
-        )
+        place = self._places.of_rows(hop - 1)
+        chunks, width = self._chunks(hop), values.shape[1]
+        slots: np.ndarray = np.empty((chunks.num_slots, width), self._sums)
+        whole, parts = self._kernels(values, target)
         x, out = bits(values), bits(target)
-        menu = tiles(width, self._kind)
-        whole, parts = [], []
-        for at, w in menu:
-            lines, stream = whole_lines(values, at, w), streams(target, at, w)
-            kernel = sum_rows(w, self._kind, self._kind, lines, stream)
-            whole.append((kernel, at))
-            kernel = sum_rows(w, self._kind, str(slots.dtype), lines, False)
-            parts.append((kernel, at))
-        f, indptr = self._filter, self._filter.edges.indptr
-        right = f.right[:0] if scaled else f.right
         row_bytes = width * values.element_size()
 
-        for number, block in enumerate(f.blocks()):
-            begin, end = int(starts[number]), int(starts[number + 1])
+        for number, block in enumerate(self._filter.blocks()):
+            begin, end = (int(at) for at in chunks.starts[number : number + 2])
+            entries = self._entries(hop, block, place, scaled)
 
-            def work(worker, item, block=block, begin=begin):
-                chunk = table[begin + item]
-                offsets, entries, coefs, scales = self._scratch[worker]
-                count = chunk_kernels.assemble(
-                    chunk, rows, indptr, block.indices, block.begin,
-                    block.edge_ids, block.weight, f.left, right,
-                    f.spec.self_loop, f.drop_loops, place,
-                    offsets, entries, coefs, scales,
-                )  # fmt: skip
+            def work(
+                worker: int,
+                item: int,
+                begin: int = begin,
+                entries: Entries = entries,
+            ) -> None:
+                chunk, scratch = (
+                    chunks.table[begin + item],
+                    self._scratch[worker],
+                )
+                count = chunk_kernels.assemble(chunk, entries, scratch)
                 if chunk[SLOT] < 0:
                     kernels, array, first = whole, out, chunk[FIRST]
                 else:
                     kernels, array, first = parts, slots, chunk[SLOT]
                 for kernel, column in kernels:
                     kernel(
-                        offsets[: count + 1], entries, coefs, scales,
+                        scratch.offsets[: count + 1], scratch.entries,
+                        scratch.coefs, scratch.scales,
                         x, column, array, first,
                     )  # fmt: skip
-                bar.update(int(offsets[count]) * row_bytes)
+                done(int(scratch.offsets[count]) * row_bytes)
 
             run_parallel(work, end - begin)
-        self._add_slots(table, slots, rows, target)
+        self._add_slots(hop, chunks.table, slots, target)
 
-    def _chunks(self, hop: int) -> tuple[np.ndarray, np.ndarray, int]:
-        """The hop's chunk table; the same for all hops at all rows."""
+    def _kernels(
+        self, values: torch.Tensor, target: torch.Tensor
+    ) -> tuple[list[tuple[Callable[..., Any], int]], ...]:
+        """List kernels and their columns, for whole rows and for parts."""
+        kind = self._request.kind
+        whole, parts = [], []
+        for at, w in tiles(values.shape[1], kind):
+            lines, stream = whole_lines(values, at, w), streams(target, at, w)
+            whole.append((sum_rows(w, kind, kind, lines, stream), at))
+            sums = str(self._sums)
+            parts.append((sum_rows(w, kind, sums, lines, False), at))
+        return whole, parts
+
+    def _entries(
+        self,
+        hop: int,
+        block: EdgeBlock,
+        place: np.ndarray | None,
+        scaled: bool,
+    ) -> Entries:
+        """Convert what the kernel takes: there empty arrays stand for None."""
+        f, sums = self._filter, self._sums
+        return Entries(
+            rows=or_empty(self.rows[hop], np.int32),
+            place=or_empty(place, np.int32),
+            indptr=f.edges.indptr,
+            indices=block.indices,
+            base=block.begin,
+            edge_ids=or_empty(block.edge_ids, np.int64),
+            weight=or_empty(block.weight, sums),
+            left=or_empty(f.left, sums),
+            right=or_empty(None if scaled else f.right, sums),
+            self_loop=f.spec.self_loop,
+            drop_loops=f.drop_loops,
+        )
+
+    def _chunks(self, hop: int) -> Chunks:
+        """Give the hop's chunks; the same for all hops at all rows."""
         rows = self.rows[hop]
-        key = hop if len(rows) else 0
+        key = None if rows is None else hop
         if key not in self._tables:
             self._tables[key] = chunk_kernels.cut_chunks(
-                rows, len(rows) or self._num_nodes,
-                self._filter.edges.indptr, self._filter.bounds,
-            )  # fmt: skip
+                rows, self._filter.edges.indptr, self._filter.bounds
+            )
         return self._tables[key]
 
-    def _add_slots(self, table, slots, rows, target) -> None:
+    def _add_slots(
+        self,
+        hop: int,
+        table: np.ndarray,
+        slots: np.ndarray,
+        target: torch.Tensor,
+    ) -> None:
         """Add up the parts of split rows, in the order of their edges."""
+        rows, left = self.rows[hop], self._filter.left
         split = table[table[:, SLOT] >= 0]
         for position in np.unique(split[:, FIRST]):
-            mine = split[split[:, FIRST] == position]
-            total = slots[mine[:, SLOT]].sum(axis=0)
-            row = rows[position] if len(rows) else position
-            if len(self._filter.left):
-                total *= self._filter.left[row]
+            # The slots of a row follow each other.
+            mine = split[split[:, FIRST] == position, SLOT]
+            total = slots[mine[0] : mine[-1] + 1].sum(axis=0)
+            if left is not None:
+                total *= left[position if rows is None else rows[position]]
             target[int(position)] = torch.from_numpy(total)

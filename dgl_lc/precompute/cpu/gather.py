@@ -9,30 +9,22 @@ for each width of a fixed menu and each data type, whatever the filter is:
 
 import functools
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from ..._common.bytes import CACHE_LINE
+from ..._common.dtypes import VALUE_TYPES
 from ..._common.jit import jit
 
 #: The widths the gather-sum is compiled for. Other widths are tiled.
 WIDTHS = (128, 64, 32, 16, 8, 4, 2, 1)
 
-_FLOAT32, _FLOAT64, _FLOAT16, _BFLOAT16 = range(4)
-_KINDS = {
-    "float32": _FLOAT32,
-    "float64": _FLOAT64,
-    "float16": _FLOAT16,
-    "bfloat16": _BFLOAT16,
-}
-
-_CACHE_LINE = 64
-
-
-def accumulator(kind: str) -> type:
-    """The NumPy type in which rows of ``kind`` are summed."""
-    return np.float64 if kind == "float64" else np.float32
+# Literals of the kernel are numbers: the places of the table of types.
+_KINDS = {name: place for place, name in enumerate(VALUE_TYPES)}
+_SIZES = [found.itemsize for found in VALUE_TYPES.values()]
+_FLOAT32, _FLOAT64 = _KINDS["float32"], _KINDS["float64"]
+_FLOAT16 = _KINDS["float16"]
 
 
 def tiles(width: int, kind: str) -> list[tuple[int, int]]:
@@ -106,7 +98,7 @@ class _RowSum:
         self.acc = ir.DoubleType() if k_in == _FLOAT64 else ir.FloatType()
         self.lanes = min(8 if k_in == _FLOAT64 else 16, width)
         self.vectors = width // self.lanes
-        self.size = {_FLOAT32: 4, _FLOAT64: 8, _FLOAT16: 2, _BFLOAT16: 2}
+        self.size = _SIZES
 
     def run(self, x, entries, coefs, out, scalars, row):
         start, stop, limit, column, scale = scalars
@@ -183,7 +175,7 @@ class _RowSum:
             self.b.module, kind, "llvm.prefetch.p0"
         )
         length = self.width * self.size[self.k_in]
-        offsets = [*range(0, length, _CACHE_LINE)]
+        offsets = [*range(0, length, CACHE_LINE)]
         if not self.lines:
             offsets.append(length - 1)
         for offset in offsets:
@@ -250,7 +242,7 @@ class _RowSum:
         store = b.store(value, self._pointer(row, k, element, size))
         store.align = size
         if self.stream:
-            store.align = min(_CACHE_LINE, self.lanes * size)
+            store.align = min(CACHE_LINE, self.lanes * size)
             one = ir.Constant(ir.IntType(32), 1)
             store.set_metadata("nontemporal", b.module.add_metadata([one]))
 

@@ -3,6 +3,10 @@
 An *entry* is an edge, or the one self-loop that the filter gives a row.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from ..._common.jit import jit
 
 
@@ -22,19 +26,45 @@ def count_entries(rows, indptr, loops, self_loop, starts):
         starts[position + 1] = total
 
 
+class MatrixEntries(NamedTuple):
+    """What the entries of a hop's matrix are made of.
+
+    ``starts`` is where the entries of each row begin. Empty arrays stand for
+    the trivial case, as in :class:`..cpu.chunks.Entries`.
+    """
+
+    starts: np.ndarray
+    rows: np.ndarray
+    place: np.ndarray
+    indptr: np.ndarray
+    sources: np.ndarray
+    edge_ids: np.ndarray
+    weight: np.ndarray
+    self_loop: bool
+    drop_loops: bool
+
+
+class BlockArrays(NamedTuple):
+    """Where a block goes; ``values`` is empty for a filter without any."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+
 @jit
-def fill_block(
-    begin, end, first_row, low, high, starts, rows, indptr, sources, edge_ids,
-    weight, self_loop, drop_loops, place, out_indptr, out_indices, out_values,
-):  # fmt: skip
+def fill_block(begin, end, first_row, low, high, entries, out):
     """Write entries ``begin`` to ``end`` that are of positions low to high.
 
-    The outputs are the block's: ``out_indptr`` begins with the position
+    The outputs are the block's: ``out.indptr`` begins with the position
     ``first_row``, the others with the entry ``begin``, so that their numbers
-    are small however many edges there are. Empty arrays stand for the
-    trivial case, as in :func:`..cpu.chunks.assemble`; ``out_values`` is empty
-    where the filter has no values.
+    are small however many edges there are.
     """
+    starts, rows, place = entries.starts, entries.rows, entries.place
+    indptr, sources = entries.indptr, entries.sources
+    edge_ids, weight = entries.edge_ids, entries.weight
+    self_loop, drop_loops = entries.self_loop, entries.drop_loops
+    out_indptr, out_indices, out_values = out.indptr, out.indices, out.values
     all_rows = len(rows) == 0
     # Not of the weights: self-loops have values even without any edge.
     weighted = len(out_values) > 0

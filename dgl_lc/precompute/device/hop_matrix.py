@@ -9,12 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..._common.bytes import zeros
 from ..._common.threads import num_threads, ranges, run_parallel
-from ..graph.edge_kernels import number_rows
+from ..graph.edge_kernels import or_empty
 from ..graph.filters import Filter
-from .hop_blocks import count_entries, fill_block
-
-_NO_PLACES = np.empty(0, np.int32)
+from .hop_blocks import (
+    BlockArrays,
+    MatrixEntries,
+    count_entries,
+    fill_block,
+)
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,12 @@ class Block:
 
     @property
     def num_entries(self) -> int:
+        """How many entries it has."""
         return self.end - self.begin
 
     @property
     def num_rows(self) -> int:
+        """How many rows it touches."""
         return self.last - self.first
 
 
@@ -66,8 +72,8 @@ class HopMatrix:
     ----------
     filter : Filter
         In one block.
-    rows, sources : int32 arrays
-        The rows of the hop and of the one before; empty for all.
+    rows : int32 array or None
+        The rows of the hop; None for all.
     most_entries, most_rows : int
         Limits of a block.
     """
@@ -75,51 +81,62 @@ class HopMatrix:
     def __init__(
         self,
         filter: Filter,
-        rows: np.ndarray,
-        sources: np.ndarray,
+        rows: np.ndarray | None,
         most_entries: int,
         most_rows: int,
     ):
         edges, spec = filter.edges, filter.spec
-        self._filter, self._rows, self._sources = filter, rows, sources
-        self.num_rows = len(rows) or edges.num_nodes
-        self._starts = np.empty(self.num_rows + 1, np.int64)
+        self._filter, self._rows = filter, rows
+        self.num_rows = edges.num_nodes if rows is None else len(rows)
+        self._starts = zeros(self.num_rows + 1, np.int64)
         count_entries(
-            rows, edges.indptr, edges.loops, spec.self_loop, self._starts
-        )
+            or_empty(rows, np.int32), edges.indptr, edges.loops,
+            spec.self_loop, self._starts,
+        )  # fmt: skip
         self.num_entries = int(self._starts[-1])
         self.blocks = cut_blocks(self._starts, most_entries, most_rows)
-
-    def number_sources(self, place: np.ndarray) -> np.ndarray:
-        """Where each source's row lies; an empty array for "as they are"."""
-        if len(self._sources) == 0:
-            return _NO_PLACES
-        number_rows(self._sources, place)
-        return place
 
     def fill(
         self,
         block: Block,
-        place: np.ndarray,
+        place: np.ndarray | None,
         indptr: np.ndarray,
         indices: np.ndarray,
-        values: np.ndarray,
+        values: np.ndarray | None,
     ) -> None:
-        """Write a block, with numbers of its own, on all threads."""
-        f = self._filter
-        whole = next(f.blocks())
+        """Write a block, with numbers of its own, on all threads.
+
+        ``place`` is where each source's row lies; None for "as they are".
+        """
+        f, whole = self._filter, self._filter.whole
+        # Without weights there are no values, of whatever type.
+        sums = np.float32 if values is None else values.dtype
+        entries = MatrixEntries(
+            starts=self._starts,
+            rows=or_empty(self._rows, np.int32),
+            place=or_empty(place, np.int32),
+            indptr=f.edges.indptr,
+            sources=whole.indices,
+            edge_ids=or_empty(whole.edge_ids, np.int64),
+            weight=or_empty(whole.weight, sums),
+            self_loop=f.spec.self_loop,
+            drop_loops=f.drop_loops,
+        )
+        out = BlockArrays(indptr, indices, or_empty(values, np.float32))
         parts = ranges(
             block.num_rows, min(max(1, block.num_rows), 4 * num_threads())
         )
 
-        def work(_, part):
+        def work(_: int, part: int) -> None:
             low, high = (block.first + bound for bound in parts[part])
             fill_block(
-                block.begin, block.end, block.first, low, high, self._starts,
-                self._rows, f.edges.indptr, whole.indices, whole.edge_ids,
-                whole.weight, f.spec.self_loop, f.drop_loops, place,
-                indptr, indices, values,
-            )  # fmt: skip
+                block.begin, block.end, block.first, low, high, entries, out
+            )
 
         run_parallel(work, len(parts))
         indptr[block.num_rows] = block.num_entries
+
+
+def start_bytes(num_rows: int) -> int:
+    """Count the bytes that a :class:`HopMatrix` allocates."""
+    return 8 * (num_rows + 1)

@@ -11,6 +11,7 @@ from importlib import metadata
 import torch
 from dgl import DGLError
 
+from ..._common.dtypes import NAMES, find_type
 from .hubs import LONGEST
 
 try:
@@ -37,8 +38,6 @@ _ROWS_TILE = 512
 _TAIL_WARPS = 4
 #: Parts of a hub that are added up at a time.
 _PARTS = 8
-
-_KINDS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def _jit(function):
@@ -261,11 +260,8 @@ def _check_rows(name, rows, columns=None):
             f"{name} should have shape (rows, {expected}), got "
             f"{tuple(rows.shape)}."
         )
-    if rows.dtype not in _KINDS:
-        raise DGLError(
-            f"{name} is {rows.dtype}: convert it to float32, float64, float16 "
-            f"or bfloat16."
-        )
+    if find_type(rows.dtype) is None:
+        raise DGLError(f"{name} is {rows.dtype}: convert it to one of {NAMES}.")
     if rows.shape[1] > 1 and rows.stride(1) != 1:
         raise DGLError(
             f"{name} has columns {rows.stride(1)} elements apart: use "

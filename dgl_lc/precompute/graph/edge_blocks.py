@@ -118,23 +118,24 @@ def normalize(
     n, m = g.num_nodes(), g.num_edges()
     array_type = np.float32 if dtype == torch.float32 else np.float64
     edges = in_edges(g)
+    edges.check_edge_ids()
     left, right = diagonals(edges, spec, array_type)
     weight = np.ones(m, array_type)
     size = max(1, -(-m // num_blocks))
     for first, ids, source, target in edges.slices(size):
         block: np.ndarray = np.ones(len(source), array_type)
-        if len(left):
+        if left is not None:
             block *= left[target]
-        if len(right):
+        if right is not None:
             block *= right[source]
         if self_loop:
             block[source == target] = 0
-        weight[ids if len(ids) else slice(first, first + size)] = block
+        weight[slice(first, first + size) if ids is None else ids] = block
     diagonal: np.ndarray = np.zeros(n, array_type)
     if self_loop:
         diagonal[:] = 1
         for factor in (left, right):
-            if len(factor):
+            if factor is not None:
                 diagonal *= factor
     return NormalizedEdges(torch.from_numpy(weight), torch.from_numpy(diagonal))
 

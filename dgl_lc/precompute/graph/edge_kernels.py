@@ -4,39 +4,105 @@ Edges come as slices, in any order, or as columns of a CSC. The counting and
 sorting kernels touch only rows ``low <= row < high``, so that threads share
 the work by ranges of rows: no locks, no private copies, and the order of a
 row's edges is that of the slices whatever the number of threads.
+
+Kernels take an empty array where there is nothing, such as no edge ids; in
+Python that is None, and :func:`or_empty` converts it.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._common.jit import jit
-from ..._common.select_ids import select_ids
+from ..._common.select_ids import select_into
+
+
+def or_empty(array: np.ndarray | None, dtype: np.dtype | type) -> np.ndarray:
+    """Give the array, or for None an empty one, as kernels take it."""
+    return np.empty(0, dtype) if array is None else array
 
 
 @jit
-def count_slice(source, target, low, high, in_edges, out_edges, loops):
-    """Count edges by target (from index 1 on) and source, and self-loops."""
-    for i in select_ids(target, low, high):
+def check_indptr(indptr, num_edges):
+    """Return the first place that is not as it should be, or -1."""
+    if indptr[0] != 0:
+        return 0
+    for v in range(len(indptr) - 1):
+        if indptr[v + 1] < indptr[v]:
+            return v + 1
+    return len(indptr) - 1 if indptr[-1] != num_edges else -1
+
+
+@jit
+def find_outside(ids, limit):
+    """Return the first place of an id that is negative or too large, or -1."""
+    for i in range(len(ids)):
+        if ids[i] < 0 or ids[i] >= limit:
+            return i
+    return -1
+
+
+@jit
+def expand_rows(indptr, begin, row, out):
+    """Write the row of each place from ``begin`` on; return the last row.
+
+    ``row`` is that of the place before.
+    """
+    for i in range(len(out)):
+        while indptr[row + 1] <= begin + i:
+            row += 1
+        out[i] = row
+    return row
+
+
+@jit
+def count_slice(
+    source, target, low, high, in_edges, out_edges, loops, places
+):  # fmt: skip
+    """Count edges by target (from index 1 on) and source, and self-loops.
+
+    An end outside the graph is counted nowhere. ``places`` is scratch.
+    """
+    for i in places[: select_into(target, low, high, places)]:
         v = target[i]
         in_edges[v + 1] += 1
         if source[i] == v:
             loops[v] += 1
-    for i in select_ids(source, low, high):
+    for i in places[: select_into(source, low, high, places)]:
         out_edges[source[i]] += 1
+
+
+class Sorting(NamedTuple):
+    """What :func:`place_slice` fills: edges in the order by destination.
+
+    ``cursor[row - first_row]`` is where the next edge of the row goes. Only
+    places ``begin <= place < end`` are written, ``begin`` being the first
+    place of the outputs. Outputs of length 0 are not wanted.
+    """
+
+    cursor: np.ndarray
+    first_row: int
+    begin: int
+    end: int
+    indices: np.ndarray
+    order: np.ndarray
+    weight: np.ndarray
+    sorted_weight: np.ndarray
 
 
 @jit
 def place_slice(
-    source, target, edge_ids, first, low, high, cursor, first_row,
-    begin, end, indices, order, weight, sorted_weight,
+    source, target, edge_ids, first, low, high, sorting, places
 ):  # fmt: skip
     """Put a slice's edges where they stand in the order by destination.
 
-    ``cursor[row - first_row]`` is where the next edge of the row goes. Only
-    places ``begin <= place < end`` are written, ``begin`` being the first
-    place of the outputs. Outputs of length 0 are not wanted. ``edge_ids``
-    may be empty: the ids then count up from ``first``.
+    ``edge_ids`` may be empty: the ids then count up from ``first``.
+    ``places`` is scratch.
     """
-    for e in select_ids(target, low, high):
+    cursor, indices, order = sorting.cursor, sorting.indices, sorting.order
+    weight, sorted_weight = sorting.weight, sorting.sorted_weight
+    begin, end, first_row = sorting.begin, sorting.end, sorting.first_row
+    for e in places[: select_into(target, low, high, places)]:
         v = target[e]
         place = cursor[v - first_row]
         cursor[v - first_row] = place + 1
@@ -64,8 +130,17 @@ def count_columns(indptr, indices, low, high, out_edges, loops):
 
 
 @jit
+def count_edges(rows, indptr):
+    """Count the edges of some rows."""
+    total = 0
+    for row in rows:
+        total += indptr[row + 1] - indptr[row]
+    return total
+
+
+@jit
 def fill_diagonal(in_edges, loops, self_loop, power, out):
-    """``out[v] = degree(v) ** power``, 0 for a node without edges.
+    """Write ``degree(v) ** power``, or 0 for a node without edges.
 
     ``in_edges`` holds degrees, or begins of rows if it is one longer than
     ``out``. With ``self_loop`` a node has exactly one self-loop.
@@ -76,6 +151,15 @@ def fill_diagonal(in_edges, loops, self_loop, power, out):
         if self_loop:
             degree += 1 - loops[v]
         out[v] = float(degree) ** power if degree > 0 else 0.0
+
+
+@jit
+def are_equal(left, right):
+    """Compare two arrays of one length, without a temporary."""
+    same = True
+    for i in range(len(left)):
+        same &= left[i] == right[i]
+    return same
 
 
 @jit
@@ -93,6 +177,16 @@ def mark_slice(source, target, wanted, marks):
     for e in range(len(source)):
         if wanted[target[e]]:
             marks[source[e]] = 1
+
+
+@jit
+def list_marked(marks, rows):
+    """Write the places of the marks, in ascending order."""
+    count = 0
+    for v in range(len(marks)):
+        if marks[v]:
+            rows[count] = v
+            count += 1
 
 
 @jit
@@ -116,7 +210,7 @@ def hash_edges(source, target, edge_ids, first, weight, sums):
         z = _mix(z + np.uint64(0x9E3779B97F4A7C15))
         if len(weight) > 0:
             edge = first + e if len(edge_ids) == 0 else edge_ids[e]
-            z = _mix(z ^ weight[edge])
+            z = _mix(z ^ np.uint64(weight[edge]))
         sums[0] += z
         sums[1] += _mix(z ^ np.uint64(0xD6E8FEB86659FD93))
 
@@ -126,3 +220,10 @@ def number_rows(rows, place):
     """``place[rows[i]] = i``"""
     for i in range(len(rows)):
         place[rows[i]] = i
+
+
+@jit
+def find_places(nodes, place, out):
+    """``out[i] = place[nodes[i]]``"""
+    for i in range(len(nodes)):
+        out[i] = place[nodes[i]]

@@ -8,49 +8,60 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..._common.bytes import zeros
 from ..._common.threads import ranges
 from ...hops import FilterSpec
-from .edge_kernels import fill_diagonal
-from .in_edges import EdgeBlock, InEdges
+from .edge_kernels import are_equal, fill_diagonal
+from .edge_reader import SLICE
+from .in_edges import EdgeBlock, InEdges, SortSpace
 
 
 def diagonals(
-    edges: InEdges, spec: FilterSpec, dtype: type
-) -> tuple[np.ndarray, np.ndarray]:
-    """The left and the right diagonal; empty arrays stand for ones.
+    edges: InEdges, spec: FilterSpec, dtype: np.dtype | type
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Make the left and the right diagonal; None stands for ones.
 
-    A node of degree 0 gets 0, never inf or NaN.
+    A node of degree 0 gets 0, never inf or NaN. A graph in both directions
+    has one diagonal, given twice.
     """
     power = -0.5 if spec.norm == "both" else -1.0
-    left: np.ndarray = np.empty(0, dtype)
-    right = left
+    left = right = None
     if spec.norm in ("both", "right"):
-        left = np.empty(edges.num_nodes, dtype)
+        left = zeros(edges.num_nodes, dtype)
         fill_diagonal(edges.indptr, edges.loops, spec.self_loop, power, left)
     if spec.norm in ("both", "left"):
-        right = np.empty(edges.num_nodes, dtype)
+        right = zeros(edges.num_nodes, dtype)
         fill_diagonal(
             edges.out_edges, edges.loops, spec.self_loop, power, right
         )
-    if np.array_equal(left, right):
-        # A graph in both directions: one is enough.
+    if left is not None and right is not None and are_equal(left, right):
         right = left
     return left, right
+
+
+def diagonal_bytes(num_nodes: int, num_diagonals: int, itemsize: int) -> int:
+    """Count the bytes that :func:`diagonals` allocates."""
+    return num_diagonals * itemsize * num_nodes
+
+
+def block_bytes(num_edges: int, weight_size: int) -> int:
+    """Count the bytes of sorted edges; ``weight_size`` is 0 without any."""
+    return num_edges * (4 + weight_size)
 
 
 class Filter:
     """A filter ready to be applied, as ``num_blocks`` edge blocks.
 
-    Sorted edges that are at hand are used as they are; where they would not
-    fit in memory (more than one block of a graph that DGL has not sorted)
-    each block is sorted anew whenever it is needed.
+    Sorted edges that exist are used as they are; where they would not fit
+    in memory (more than one block of a graph that DGL has not sorted) each
+    block is sorted again whenever it is needed.
     """
 
     def __init__(
         self,
         edges: InEdges,
         spec: FilterSpec,
-        dtype: type,
+        dtype: np.dtype | type,
         weight: np.ndarray | None = None,
         num_blocks: int = 1,
     ):
@@ -60,23 +71,34 @@ class Filter:
         self.drop_loops = spec.self_loop and bool(edges.loops.any())
         bounds = ranges(edges.num_edges, num_blocks)
         self.bounds = np.array([0] + [end for _, end in bounds], np.int64)
-        self._weight = np.empty(0, dtype) if weight is None else weight
-        self._whole = None
+        self._weight = weight
+        self._whole: EdgeBlock | None = None
+        self._room: EdgeBlock | None = None
+        self._space: SortSpace | None = None
         if num_blocks == 1 or not edges.owned:
-            self._whole = edges.whole(self._weight)
+            self._whole = edges.whole(weight)
         else:
             edges.unload()
+            self._space = SortSpace(
+                edges.num_nodes, min(SLICE, edges.num_edges)
+            )
+
+    @property
+    def whole(self) -> EdgeBlock:
+        """All edges, of a filter in one block."""
+        assert self._whole is not None
+        return self._whole
 
     def blocks(self) -> Iterator[EdgeBlock]:
-        """The edge blocks, in order."""
-        room = None
+        """Give the edge blocks, in order; each one overwrites the last."""
         for begin, end in zip(self.bounds[:-1], self.bounds[1:], strict=True):
             if self._whole is not None:
                 yield self._whole
                 continue
             block = self.edges.sort(
-                int(begin), int(end), self._weight, into=room
-            )
+                int(begin), int(end), self._weight,
+                into=self._room, space=self._space,
+            )  # fmt: skip
             # The first block is the largest; its arrays serve the others.
-            room = room or block
+            self._room = self._room or block
             yield block

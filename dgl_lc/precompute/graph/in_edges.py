@@ -2,43 +2,110 @@
 
 Where the DGLGraph has made its CSC already, that is used as it is. Otherwise
 the edges are counted and sorted here, from slices: 4 bytes an edge instead
-of DGL's 16, no temporary of the size of the graph, and, where memory is
+of DGL's 16, no temporary of the size of the edges, and, where memory is
 short, one edge block at a time.
 """
 
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import dgl
 import numpy as np
 import torch
+from dgl import DGLError
 
+from ..._common.bytes import zeros
+from ..._common.dtypes import bits_of
 from ..._common.threads import num_threads, ranges, run_parallel
 from ...storage.disk_graph import DiskGraph
 from . import edge_kernels as kernels
+from .edge_kernels import or_empty
+from .edge_reader import (
+    SLICE,
+    Compressed,
+    EdgeReader,
+    EdgeSlice,
+    slice_bytes,
+)
 
-#: Edges read from DGL at a time.
-SLICE = 1 << 19
-
-_NO_IDS = np.empty(0, np.int64)
 _NO_BITS = np.empty(0, np.uint64)
-_NO_INDICES = np.empty(0, np.int32)
-_NO_WEIGHT = np.empty(0, np.float32)
+#: Every thread reads all edges: more than a few would only wait.
+_MOST_READERS = 8
 
 
 @dataclass
 class EdgeBlock:
-    """Edges sorted by destination, from place ``begin`` on."""
+    """Edges sorted by destination, from place ``begin`` on.
+
+    Attributes
+    ----------
+    indices : array
+        Their sources.
+    edge_ids : array or None
+        DGL's ids, by place; None if the weights are in this order already.
+    weight : array or None
+        None for an unweighted filter.
+    """
 
     begin: int
-    indices: np.ndarray  # their sources
-    edge_ids: np.ndarray  # DGL's ids; empty: weight is in this order already
-    weight: np.ndarray  # empty for an unweighted filter
+    indices: np.ndarray
+    edge_ids: np.ndarray | None
+    weight: np.ndarray | None
+
+
+class Counts(NamedTuple):
+    """Where the edges of each destination begin, and degrees."""
+
+    indptr: np.ndarray
+    out_edges: np.ndarray
+    loops: np.ndarray
+
+
+class SortSpace:
+    """What sorting needs beside its outputs; it can be used again."""
+
+    def __init__(self, num_rows: int, slice_size: int):
+        self.cursor = zeros(num_rows, np.int64)
+        self.places = _scratch(slice_size)
+
+
+def count_bytes(num_nodes: int, owned: bool, mapped: bool) -> int:
+    """Count the bytes of :class:`Counts`."""
+    indptr = 8 * (num_nodes + 1) if owned else 0
+    return indptr + (0 if mapped else 8 * num_nodes)
+
+
+def scratch_bytes(num_edges: int, threads: int) -> int:
+    """Count the bytes of scratch for reading slices."""
+    return min(threads, _MOST_READERS) * 4 * min(SLICE, num_edges)
+
+
+def sort_bytes(
+    num_nodes: int, num_edges: int, index_size: int, expands: bool, threads: int
+) -> int:
+    """Count the bytes that sorting takes beside its outputs."""
+    return (
+        8 * num_nodes
+        + scratch_bytes(num_edges, threads)
+        + slice_bytes(num_edges, index_size, expands)
+    )
+
+
+def _num_readers() -> int:
+    return min(num_threads(), _MOST_READERS)
+
+
+def _scratch(size: int) -> list[np.ndarray]:
+    return [zeros(size, np.int32) for _ in range(_num_readers())]
 
 
 class InEdges:
     """The edges of a graph by destination, with their degrees.
+
+    Nothing is read before it is needed.
 
     Attributes
     ----------
@@ -48,105 +115,226 @@ class InEdges:
         Edges out of each node, and its edges to itself.
     owned : bool
         Whether the sorted edges have to be made here (DGL has no CSC yet).
+    expands : bool
+        Whether reading slices takes an array for one end of the edges.
     """
 
     def __init__(self, graph: dgl.DGLGraph):
-        # The index, not the graph: the cache below must not keep it alive.
-        self._index = graph._graph
-        self.num_nodes = graph.num_nodes()
-        self.num_edges = graph.num_edges()
-        created = graph.formats()["created"]
-        self.owned = "csc" not in created
-        # Where there is no list of edges to read, the format to read from.
-        self._compressed = None
-        if "coo" not in created:
-            self._compressed = "csc" if "csc" in created else "csr"
-        self.out_edges = np.zeros(self.num_nodes, np.int32)
-        self.loops = np.zeros(self.num_nodes, np.int32)
-        self._indices: np.ndarray | None = None
+        self._reader = EdgeReader(graph)
+        self.num_nodes = self._reader.num_nodes
+        self.num_edges = self._reader.num_edges
+        self.owned = not self._reader.has_csc
+        self.expands = self._reader.expands
+        self._sorted: np.ndarray | None = None
+
+    def is_of(self, graph: dgl.DGLGraph) -> bool:
+        """Tell whether the graph still has these edges."""
+        return self._reader.index is graph._graph
+
+    # Counting
+
+    @property
+    def indptr(self) -> np.ndarray:
+        return self._counts.indptr
+
+    @property
+    def out_edges(self) -> np.ndarray:
+        return self._counts.out_edges
+
+    @property
+    def loops(self) -> np.ndarray:
+        return self._counts.loops
+
+    @cached_property
+    def _counts(self) -> Counts:
+        n = self.num_nodes
+        out_edges, loops = zeros(n, np.int32), zeros(n, np.int32)
         if self.owned:
-            self._edge_ids = _NO_IDS
-            self._count()
+            indptr = zeros(n + 1, np.int64)
+            found = Counts(indptr, out_edges, loops)
+            self._count_slices(found)
+            np.cumsum(indptr, out=indptr)
         else:
-            indptr, indices, edge_ids = (
-                t.numpy() for t in graph.adj_tensors("csc")
-            )
-            self.indptr, self._indices = indptr, indices
-            self._edge_ids = edge_ids
+            found = Counts(self._csc.indptr, out_edges, loops)
+            self._count_columns(found)
+        # Ends outside the graph were counted nowhere.
+        counted = (int(found.indptr[-1]), int(out_edges.sum(dtype=np.int64)))
+        if counted != (self.num_edges, self.num_edges):
+            raise self._outside()
+        return found
 
-            def count(_, part):
-                low, high = parts[part]
-                kernels.count_columns(
-                    indptr, indices, low, high, self.out_edges, self.loops
-                )
+    def _count_slices(self, found: Counts) -> None:
+        parts = ranges(self.num_nodes, _num_readers())
+        scratch = _scratch(min(SLICE, self.num_edges))
+        for edges in self.slices():
 
-            parts = self._row_ranges()
-            run_parallel(count, len(parts))
-
-    def key(self, weight: torch.Tensor | None = None) -> str:
-        """A name for the graph, whatever the order of its edges.
-
-        With weights, which are in the order of DGL's edge ids, it is one for
-        the edges with their weights.
-        """
-        bits = _NO_BITS
-        if weight is not None:
-            # Of the same value whatever the type: as the engine converts it.
-            bits = weight.double().contiguous().numpy().view(np.uint64)
-        totals = np.zeros(2, np.uint64)
-        for first, ids, source, target in self.slices():
-            parts = ranges(len(source), num_threads())
-            sums = np.zeros((len(parts), 2), np.uint64)
-
-            def add(_, part, at=(first, ids, source, target), sums=sums):
-                first, ids, source, target = at
-                low, high = parts[part]  # noqa: B023
-                own = slice(low, high)
-                kernels.hash_edges(
-                    source[own], target[own], ids[own], first + low, bits,
-                    sums[part],
+            def count(worker: int, part: int, edges: EdgeSlice = edges) -> None:
+                kernels.count_slice(
+                    edges.source, edges.target, *parts[part],
+                    *found, scratch[worker],
                 )  # fmt: skip
 
-            run_parallel(add, len(parts))
-            totals += sums.sum(axis=0, dtype=np.uint64)
-        text = "-".join(f"{int(total):016x}" for total in totals)
-        kind = "" if weight is None else f"-{weight.dtype}"
-        return f"{self.num_nodes}-{self.num_edges}-{text}{kind}"
+            run_parallel(count, len(parts))
+
+    def _count_columns(self, found: Counts) -> None:
+        indices = self._csc.indices
+        parts = ranges(self.num_nodes, _num_readers())
+
+        def count(_: int, part: int) -> None:
+            kernels.count_columns(
+                found.indptr, indices, *parts[part],
+                found.out_edges, found.loops,
+            )  # fmt: skip
+
+        run_parallel(count, len(parts))
+
+    def _outside(self) -> DGLError:
+        """Say which node id is not one of the graph's."""
+        for edges in self.slices():
+            for ids in (edges.source, edges.target):
+                place = int(kernels.find_outside(ids, self.num_nodes))
+                if place >= 0:
+                    return DGLError(
+                        f"g has an edge with the node id {int(ids[place])}, "
+                        f"but its nodes are 0 to {self.num_nodes - 1}. Make "
+                        f"the graph again with ids in that range."
+                    )
+        return DGLError("g was changed while it was read: call again.")
+
+    # Edges in order
+
+    @cached_property
+    def _csc(self) -> Compressed:
+        return self._reader.compressed("csc")
 
     @property
     def indices(self) -> np.ndarray | None:
-        """The sources of all edges by destination, where they are at hand."""
-        return self._indices
+        """The sources of all edges by destination, where they exist."""
+        return self._sorted if self.owned else self._csc.indices
+
+    @property
+    def _edge_ids(self) -> np.ndarray | None:
+        return None if self.owned else self._csc.edge_ids
 
     def load(self) -> np.ndarray:
         """Sort all edges and keep them."""
-        if self._indices is None:
-            self._indices = self.sort(0, self.num_edges).indices
-        return self._indices
+        if self.owned and self._sorted is None:
+            self._sorted = self.sort(0, self.num_edges).indices
+        found = self.indices
+        assert found is not None
+        return found
 
     def unload(self) -> None:
         """Forget the sorted edges, where they are not DGL's."""
-        if self.owned:
-            self._indices = None
+        self._sorted = None
 
-    def whole(self, weight: np.ndarray = _NO_WEIGHT) -> EdgeBlock:
-        """All edges as one block. ``weight`` is in DGL's order."""
+    def whole(self, weight: np.ndarray | None = None) -> EdgeBlock:
+        """Give all edges as one block. ``weight`` is in DGL's order."""
         indices = self.load()
-        if self.owned and len(weight) > 0:
+        if weight is not None and self.owned:
             weight = self.sort(
                 0, self.num_edges, weight, want_indices=False
             ).weight
+        elif weight is not None:
+            self._check_edge_ids(self._edge_ids)
         return EdgeBlock(0, indices, self._edge_ids, weight)
 
     def order(self) -> np.ndarray:
-        """DGL's edge ids in the order by destination."""
+        """Give DGL's edge ids in the order by destination."""
         if not self.owned:
-            if len(self._edge_ids) < self.num_edges:
+            if self._edge_ids is None:
                 return np.arange(self.num_edges)
+            self._check_edge_ids(self._edge_ids)
             return self._edge_ids
-        return self.sort(
+        found = self.sort(
             0, self.num_edges, want_indices=False, want_order=True
         ).edge_ids
+        assert found is not None
+        return found
+
+    def check_edge_ids(self) -> None:
+        """Refuse edge ids that are not of the graph, wherever DGL has them."""
+        for edges in self.slices():
+            self._check_edge_ids(edges.edge_ids)
+
+    def _check_edge_ids(self, edge_ids: np.ndarray | None) -> None:
+        if edge_ids is None:
+            return
+        place = int(kernels.find_outside(edge_ids, self.num_edges))
+        if place >= 0:
+            raise DGLError(
+                f"g has the edge id {int(edge_ids[place])} in its "
+                f"{self._reader.format}, but its edges are 0 to "
+                f"{self.num_edges - 1}. Make the graph again."
+            )
+
+    def sort(
+        self,
+        begin: int,
+        end: int,
+        weight: np.ndarray | None = None,
+        *,
+        want_indices: bool = True,
+        want_order: bool = False,
+        into: EdgeBlock | None = None,
+        space: SortSpace | None = None,
+    ) -> EdgeBlock:
+        """Read the edges at places begin to end of the order.
+
+        This passes over all edges of the graph; ``weight`` is in DGL's
+        order and comes back in the order by destination. The arrays of the
+        block ``into`` and the ``space`` are used again.
+        """
+        size, indptr = end - begin, self.indptr
+        indices = order = sorted_weight = None
+        if into is not None:
+            indices = into.indices[:size]
+            if into.weight is not None:
+                sorted_weight = into.weight[:size]
+        else:
+            if want_indices:
+                indices = zeros(size, np.int32)
+            if weight is not None:
+                sorted_weight = zeros(size, weight.dtype)
+        if want_order:
+            order = zeros(size, np.int64)
+        low = max(int(np.searchsorted(indptr, begin, "right")) - 1, 0)
+        high = max(low, int(np.searchsorted(indptr, end, "left")))
+        if space is None:
+            space = SortSpace(high - low, min(SLICE, self.num_edges))
+        cursor = space.cursor[: high - low]
+        cursor[:] = indptr[low:high]
+        dtype = np.float32 if weight is None else weight.dtype
+        sorting = kernels.Sorting(
+            cursor, low, begin, end,
+            or_empty(indices, np.int32), or_empty(order, np.int64),
+            or_empty(weight, dtype), or_empty(sorted_weight, dtype),
+        )  # fmt: skip
+        parts = [
+            (low + first, low + last)
+            for first, last in ranges(high - low, _num_readers())
+        ]
+        for edges in self.slices():
+            if weight is not None:
+                self._check_edge_ids(edges.edge_ids)
+
+            def place(worker: int, part: int, edges: EdgeSlice = edges) -> None:
+                kernels.place_slice(
+                    edges.source, edges.target,
+                    or_empty(edges.edge_ids, edges.source.dtype),
+                    edges.first, *parts[part], sorting, space.places[worker],
+                )  # fmt: skip
+
+            run_parallel(place, len(parts))
+        return EdgeBlock(
+            begin, or_empty(indices, np.int32), order, sorted_weight
+        )
+
+    # Edges in any order
+
+    def slices(self, size: int = SLICE) -> Iterator[EdgeSlice]:
+        """Read all edges, in slices."""
+        return self._reader.slices(size)
 
     def mark_sources(
         self, rows: np.ndarray, wanted: np.ndarray, marks: np.ndarray
@@ -155,125 +343,83 @@ class InEdges:
 
         ``wanted`` holds the same rows as marks.
         """
-        if self._indices is None:
-            for _, _, source, target in self.slices():
-                kernels.mark_slice(source, target, wanted, marks)
+        indptr, indices = self.indptr, self.indices
+        if indices is None:
+            for edges in self.slices():
+                kernels.mark_slice(edges.source, edges.target, wanted, marks)
             return
 
         # Two threads may set the same mark: both write 1.
-        def mark(_, part):
-            low, high = parts[part]
-            kernels.mark_sources(
-                rows, low, high, self.indptr, self._indices, marks
-            )
+        def mark(_: int, part: int) -> None:
+            kernels.mark_sources(rows, *parts[part], indptr, indices, marks)
 
         parts = ranges(len(rows), 8 * num_threads())
         run_parallel(mark, len(parts))
 
-    def _count(self) -> None:
-        self.indptr = np.zeros(self.num_nodes + 1, np.int64)
-        parts = self._row_ranges()
-        for _, _, source, target in self.slices():
+    def count_edges(self, rows: np.ndarray | None) -> int:
+        """Count the edges of some rows; None for all."""
+        if rows is None:
+            return self.num_edges
+        return int(kernels.count_edges(rows, self.indptr))
 
-            def count(_, part, source=source, target=target):
-                low, high = parts[part]
-                kernels.count_slice(
-                    source, target, low, high,
-                    self.indptr, self.out_edges, self.loops,
+    def key(self, weight: torch.Tensor | None = None) -> str:
+        """Give a name for the graph, whatever the order of its edges.
+
+        With weights, which are in the order of DGL's edge ids, it is one for
+        the edges with their weights.
+        """
+        bits = _NO_BITS if weight is None else bits_of(weight)
+        totals = np.zeros(2, np.uint64)
+        for edges in self.slices():
+            if weight is not None:
+                self._check_edge_ids(edges.edge_ids)
+            parts = ranges(len(edges.source), num_threads())
+            sums = np.zeros((len(parts), 2), np.uint64)
+
+            def add(
+                _: int,
+                part: int,
+                edges: EdgeSlice = edges,
+                parts: list[tuple[int, int]] = parts,
+                sums: np.ndarray = sums,
+            ) -> None:
+                own = slice(*parts[part])
+                ids = or_empty(edges.edge_ids, edges.source.dtype)[own]
+                kernels.hash_edges(
+                    edges.source[own], edges.target[own], ids,
+                    edges.first + own.start, bits, sums[part],
                 )  # fmt: skip
 
-            run_parallel(count, len(parts))
-        np.cumsum(self.indptr, out=self.indptr)
-
-    def sort(
-        self,
-        begin: int,
-        end: int,
-        weight: np.ndarray = _NO_WEIGHT,
-        *,
-        want_indices: bool = True,
-        want_order: bool = False,
-        into: EdgeBlock | None = None,
-    ) -> EdgeBlock:
-        """Read the edges at places begin to end of the order.
-
-        This passes over all edges of the graph; ``weight`` is in DGL's
-        order and comes back in the order by destination. The arrays of the
-        block ``into`` are used again.
-        """
-        size = end - begin
-        if into is None:
-            indices = np.empty(size, np.int32) if want_indices else _NO_INDICES
-            sorted_weight = np.empty(size if len(weight) else 0, weight.dtype)
-        else:
-            indices, sorted_weight = into.indices[:size], into.weight[:size]
-        order = np.empty(size, np.int64) if want_order else _NO_IDS
-        low = max(int(np.searchsorted(self.indptr, begin, "right")) - 1, 0)
-        high = int(np.searchsorted(self.indptr, end, "left"))
-        cursor = self.indptr[low:high].astype(np.int64)
-        parts = [
-            (low + first, low + last)
-            for first, last in self._row_ranges(high - low)
-        ]
-        for first, edge_ids, source, target in self.slices():
-
-            def place(_, part, at=(first, edge_ids, source, target)):
-                first, edge_ids, source, target = at
-                kernels.place_slice(
-                    source, target, edge_ids, first, *parts[part], cursor,
-                    low, begin, end, indices, order, weight, sorted_weight,
-                )  # fmt: skip
-
-            run_parallel(place, len(parts))
-        return EdgeBlock(begin, indices, order, sorted_weight)
-
-    def _row_ranges(self, rows: int | None = None) -> list[tuple[int, int]]:
-        # Every thread reads all edges: more than a few would only wait.
-        rows = self.num_nodes if rows is None else rows
-        return ranges(rows, min(num_threads(), 8))
-
-    def slices(self, size: int = SLICE) -> Iterator[tuple]:
-        """All edges, in slices: first id, ids, sources, targets.
-
-        Where ids are empty they count up from the first.
-        """
-        if not self._compressed:
-            dtype = getattr(torch, self._index.dtype)
-            for begin in range(0, self.num_edges, size):
-                end = min(begin + size, self.num_edges)
-                ids = torch.arange(begin, end, dtype=dtype)
-                source, target, _ = self._index.find_edges(0, ids)
-                yield begin, _NO_IDS, source.numpy(), target.numpy()
-            return
-        by_target = self._compressed == "csc"
-        *_, indptr, others, ids = self._index.adjacency_matrix_tensors(
-            0, by_target, "csr"
-        )
-        indptr, others = indptr.numpy(), others.numpy()
-        ids = ids.numpy().astype(np.int64, copy=False)
-        for begin in range(0, self.num_edges, size):
-            places = np.arange(begin, min(begin + size, self.num_edges))
-            rows = np.searchsorted(indptr, places, "right") - 1
-            part = slice(begin, begin + size)
-            ends = (others[part], rows) if by_target else (rows, others[part])
-            yield begin, ids[part], *ends
+            run_parallel(add, len(parts))
+            totals += sums.sum(axis=0, dtype=np.uint64)
+        text = "-".join(f"{int(total):016x}" for total in totals)
+        kind = "" if weight is None else f"-{weight.dtype}"
+        return f"{self.num_nodes}-{self.num_edges}-{text}{kind}"
 
 
 class DiskInEdges(InEdges):
     """The edges of a graph on disk, which are sorted already."""
 
     def __init__(self, graph: DiskGraph):
-        graph.check_edges()
         self.num_nodes = graph.num_nodes()
         self.num_edges = graph.num_edges()
-        self.owned = False
-        self.indptr, self._indices = graph.indptr, graph.indices
-        self.out_edges, self.loops = graph.out_edges, graph.loops
-        self._edge_ids = _NO_IDS
+        self.owned = self.expands = False
         self._graph = graph
 
+    @cached_property
+    def _counts(self) -> Counts:
+        graph = self._graph
+        graph.check_edges()
+        return Counts(graph.indptr, graph.out_edges, graph.loops)
+
+    @cached_property
+    def _csc(self) -> Compressed:
+        graph = self._graph
+        graph.check_edges()
+        return Compressed(graph.indptr, graph.indices, None)
+
     def key(self, weight: torch.Tensor | None = None) -> str:
-        """The key that was computed when the graph was written."""
+        """Give the key that was computed when the graph was written."""
         return self._graph.check_key()
 
 
@@ -281,14 +427,14 @@ _cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def in_edges(graph: dgl.DGLGraph | DiskGraph) -> InEdges:
-    """The graph's edges by destination, made once for each graph.
+    """Give the graph's edges by destination, made once for each graph.
 
     A graph that was changed in place has a new index, and its edges are
-    read anew.
+    read again.
     """
     if isinstance(graph, DiskGraph):
         return DiskInEdges(graph)
     found = _cache.get(graph)
-    if found is None or found._index is not graph._graph:
+    if found is None or not found.is_of(graph):
         found = _cache[graph] = InEdges(graph)
     return found

@@ -11,7 +11,7 @@ from ..._common.bytes import format_bytes, parse_bytes
 from .in_edges import in_edges
 
 #: Paths of two edges that are looked at at a time.
-_PATHS = 1 << 22
+PATHS = 1 << 22
 
 
 def one_hop_graph(graph: dgl.DGLGraph) -> dgl.DGLGraph:
@@ -30,7 +30,10 @@ def one_hop_graph(graph: dgl.DGLGraph) -> dgl.DGLGraph:
 
 
 def two_hop_graph(
-    graph: dgl.DGLGraph, memory: int | str | None = None
+    graph: dgl.DGLGraph,
+    memory: int | str | None = None,
+    *,
+    paths_at_once: int = PATHS,
 ) -> dgl.DGLGraph:
     """Edges from every node to those exactly two steps away.
 
@@ -43,6 +46,8 @@ def two_hop_graph(
         A graph without self-loops and multi-edges (:func:`one_hop_graph`).
     memory : int or str, optional
         Bytes the edges may take, such as "4GiB". Default: "4GiB".
+    paths_at_once : int
+        Paths of two edges that are looked at at a time, at least.
 
     Examples
     --------
@@ -72,7 +77,7 @@ def two_hop_graph(
     ends = np.cumsum(paths)
     while bounds[-1] < n:
         done = ends[bounds[-1] - 1] if bounds[-1] else 0
-        upto = int(np.searchsorted(ends, done + _PATHS, "right"))
+        upto = int(np.searchsorted(ends, done + paths_at_once, "right"))
         bounds.append(min(max(upto, bounds[-1] + 1), n))
     found = [
         _two_steps(indptr, sources, degrees, first, last, n)
@@ -91,7 +96,14 @@ def _graph(keys: np.ndarray, like: dgl.DGLGraph) -> dgl.DGLGraph:
     )  # fmt: skip
 
 
-def _two_steps(indptr, sources, degrees, first, last, n) -> np.ndarray:
+def _two_steps(
+    indptr: np.ndarray,
+    sources: np.ndarray,
+    degrees: np.ndarray,
+    first: int,
+    last: int,
+    n: int,
+) -> np.ndarray:
     """Keys ``w * n + u`` of pairs two steps apart, for w in a range."""
     begin, end = int(indptr[first]), int(indptr[last])
     middle = sources[begin:end].astype(np.int64)

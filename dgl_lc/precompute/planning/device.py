@@ -7,33 +7,57 @@ one being filled while the other is read. Everything but the library's own
 workspace is one allocation.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from dgl import DGLError
 
 from ..._common.bytes import format_bytes
+from ..._common.dtypes import type_of
 from ..device.csr_spmm import workspace_bytes
-from ..device.hubs import scratch_rows
-from .cpu import Plan, Work
+from ..device.hubs import LONGEST, scratch_rows
+from .plans import Item, Plan
+from .work import Work
 
 #: Allocations begin at multiples of this.
 ALIGN = 512
-#: Bytes of features, or of results, on their way at a time.
-PIECE = 1 << 25
-#: torch's allocator rounds a large allocation up to this.
-_SEGMENT = 1 << 21
 #: Gathered rows are read by this many bytes at least.
 _SECTOR = 32
 #: Values in a buffer that a product through torch can be trusted with: ids
 #: are of 32 bits there, and who knows whether their products are.
 _MOST_VALUES = 1 << 31
 #: Entries in a block, at most.
-_MOST_ENTRIES = tuple(1 << power for power in range(24, 7, -2))
+MOST_ENTRIES = tuple(1 << power for power in range(24, 7, -2))
+
+
+@dataclass(frozen=True)
+class DeviceSizes:
+    """Sizes that no result depends on; tests make them small.
+
+    Attributes
+    ----------
+    piece : int
+        Bytes of features, or of results, on their way at a time.
+    segment : int
+        torch's allocator rounds a large allocation up to this.
+    longest : int
+        Rows with more entries than this are cut, on a device that fuses.
+    workspace : callable
+        Bytes that the library takes for a block of entries and rows.
+    """
+
+    piece: int = 1 << 25
+    segment: int = 1 << 21
+    longest: int = LONGEST
+    workspace: Callable[[int, int], int] = workspace_bytes
+
+    def num_tails(self, entries: int) -> int:
+        """Count the most parts that hubs of a block can be cut into."""
+        return scratch_rows(entries, self.longest)
 
 
 def aligned(size: int) -> int:
-    """The bytes that something takes in the allocation."""
+    """Count the bytes that something takes in the allocation."""
     return -(-size // ALIGN) * ALIGN
 
 
@@ -46,37 +70,18 @@ class Matrix:
     hops: int
 
     def num_blocks(self, most_entries: int) -> int:
-        """At most this many blocks."""
+        """Count the most blocks that it can be cut into."""
         by_rows = self.rows // most_rows(most_entries)
         return -(-self.entries // most_entries) + by_rows + 1
 
-    def num_bytes(self, most_entries: int, value_size: int, fuses: bool) -> int:
-        """At least the bytes of all blocks."""
-        blocks = self.num_blocks(most_entries)
-        size = self.entries * (4 + value_size) + 4 * (self.rows + 2 * blocks)
-        if fuses:
-            size += 12 * scratch_rows(self.entries)
-        return size + 4 * ALIGN * blocks
-
-
-def block_bytes(entries: int, rows: int, value_size: int, fuses: bool) -> int:
-    """What a block of edges takes on the device."""
-    tails = scratch_rows(entries) if fuses else 0
-    return (
-        aligned(4 * (rows + 1))
-        + aligned(4 * entries)
-        + aligned(value_size * entries)
-        + aligned(12 * tails)
-    )
-
 
 def most_rows(most_entries: int) -> int:
-    """Rows in a block, at most."""
+    """Count the most rows of a block."""
     return max(1, most_entries // 4)
 
 
 def hop_matrices(work: Work, frontier: bool) -> list[Matrix]:
-    """The matrices, with the hops that share one counted together.
+    """List the matrices, with the hops that share one counted together.
 
     Without ``frontier`` all hops are computed at all rows.
     """
@@ -86,7 +91,7 @@ def hop_matrices(work: Work, frontier: bool) -> list[Matrix]:
         return [Matrix(n, entries, work.K)]
     found = []
     shared = 0
-    before = work.input_rows or n
+    before = work.feature_rows
     for rows, edges in zip(work.hop_rows, work.hop_entries, strict=True):
         if rows == before == n:
             shared += 1
@@ -117,6 +122,8 @@ class DevicePlan(Plan):
         Whether the device's product takes the diagonals.
     device_kind : str
         The type of numbers on the device.
+    sizes : DeviceSizes
+        Of pieces and hubs.
     """
 
     most_entries: int = 0
@@ -124,10 +131,24 @@ class DevicePlan(Plan):
     frontier: bool = True
     fuses: bool = False
     device_kind: str = "float32"
+    sizes: DeviceSizes = field(default_factory=DeviceSizes)
+
+    @property
+    def all_edges_stay(self) -> bool:
+        """Whether no edges are sent twice."""
+        return Item.EDGES_MOVING not in self.items
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the one allocation: all but the library's workspace."""
+        others = (Item.WORKSPACE, Item.ROUNDING)
+        return sum(
+            size for item, size in self.items.items() if item not in others
+        )
 
 
 def device_kind(work: Work, fuses: bool, sums_bfloat16: bool = False) -> str:
-    """The type of numbers on the device.
+    """Choose the type of numbers on the device.
 
     Halves are sent as float32 where the product would round sums to them
     before they are scaled: a hub's sum can be too large for a float16.
@@ -139,6 +160,68 @@ def device_kind(work: Work, fuses: bool, sums_bfloat16: bool = False) -> str:
     return "float32"
 
 
+@dataclass(frozen=True)
+class DeviceTask:
+    """What is planned: the work, and the device that is to do it.
+
+    Attributes
+    ----------
+    budget : int
+        Bytes that may be used on the device.
+    kind : str
+        The type of numbers there.
+    fuses : bool
+        Whether its product takes the diagonals.
+    device : str
+        Its name.
+    """
+
+    work: Work
+    budget: int
+    kind: str = "float32"
+    fuses: bool = False
+    device: str = "cuda"
+    sizes: DeviceSizes = field(default_factory=DeviceSizes)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number on the device."""
+        return type_of(self.kind).itemsize
+
+    @property
+    def value_size(self) -> int:
+        """Bytes of the value of an edge."""
+        return self.itemsize if self.work.weighted else 0
+
+    def matrix_bytes(self, matrix: Matrix, most_entries: int) -> int:
+        """Count at least the bytes of all blocks of a matrix."""
+        blocks = matrix.num_blocks(most_entries)
+        size = matrix.entries * (4 + self.value_size)
+        size += 4 * (matrix.rows + 2 * blocks)
+        if self.fuses:
+            size += 12 * self.sizes.num_tails(matrix.entries)
+        return size + 4 * ALIGN * blocks
+
+    def block_bytes(self, entries: int, rows: int) -> int:
+        """Count what a block of edges takes on the device."""
+        tails = self.sizes.num_tails(entries) if self.fuses else 0
+        return (
+            aligned(4 * (rows + 1))
+            + aligned(4 * entries)
+            + aligned(self.value_size * entries)
+            + aligned(12 * tails)
+        )
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut: columns and entries of a block, and the rows."""
+
+    width: int
+    most_entries: int
+    frontier: bool
+
+
 def make_device_plan(
     work: Work,
     budget: int,
@@ -146,28 +229,27 @@ def make_device_plan(
     sums_bfloat16: bool = False,
     device: str = "cuda",
     most_entries: int | None = None,
+    sizes: DeviceSizes | None = None,
 ) -> DevicePlan:
-    """The plan that sends the fewest bytes; of equal ones the widest.
+    """Make the plan that sends the fewest bytes; of equal ones the widest.
 
     Blocks of edges are as large as they can be, or as ``most_entries``.
     """
-    sizes = _MOST_ENTRIES if most_entries is None else (most_entries,)
-    best = None
     kind = device_kind(work, fuses, sums_bfloat16)
-    size = replace(work, kind=kind).itemsize
-    for width in _widths(work.num_feats, size):
+    task = DeviceTask(work, budget, kind, fuses, device, sizes or DeviceSizes())
+    limits = MOST_ENTRIES if most_entries is None else (most_entries,)
+    best = None
+    for width in _widths(work.num_feats, task.itemsize):
         if width > 1 and not fuses and work.num_nodes * width >= _MOST_VALUES:
             continue
-        for found in _plans(
-            work, budget, width, sizes, kind, size, fuses, device
-        ):
+        for found in _plans(task, width, limits):
             if best is None or found.bytes_moved < best.bytes_moved:
                 best = found
-        if best is not None and width * size < _SECTOR:
+        if best is not None and width * task.itemsize < _SECTOR:
             # Narrower than that it would fit, and take longer.
             break
     if best is None:
-        raise DGLError(_too_small(work, budget, kind, size, fuses, device))
+        raise _too_small(task)
     return best
 
 
@@ -183,57 +265,43 @@ def _widths(num_feats: int, size: int) -> Iterator[int]:
 
 
 def _plans(
-    work, budget, width, sizes, kind, size, fuses, device
+    task: DeviceTask, width: int, limits: tuple[int, ...]
 ) -> Iterator[DevicePlan]:
-    for frontier in (True, False) if not work.all_rows else (True,):
-        for most_entries in sizes:
-            found = plan_device(
-                work, budget, width, most_entries, frontier, kind, size,
-                fuses, device,
-            )  # fmt: skip
+    for frontier in (True, False) if not task.work.all_rows else (True,):
+        for most_entries in limits:
+            found = plan_cut(task, Cut(width, most_entries, frontier))
             if found is not None:
                 yield found
 
 
-def plan_device(
-    work: Work,
-    budget: int,
-    width: int,
-    most_entries: int,
-    frontier: bool,
-    kind: str,
-    size: int,
-    fuses: bool,
-    device: str = "cuda",
-) -> DevicePlan | None:
-    """The plan with this cut, and as many edges as fit staying; or None."""
-    matrices = hop_matrices(work, frontier)
-    value = size if work.weighted else 0
+def plan_cut(task: DeviceTask, cut: Cut) -> DevicePlan | None:
+    """Plan this cut with as many edges as fit staying; None if none can."""
+    work, width = task.work, cut.width
+    matrices = hop_matrices(work, cut.frontier)
     largest = max((m.entries for m in matrices), default=0)
-    most_entries = min(most_entries, max(1, largest))
+    most_entries = min(cut.most_entries, max(1, largest))
+    cut = Cut(width, most_entries, cut.frontier)
     tallest = min(most_rows(most_entries), max(m.rows for m in matrices))
-    items = _fixed_items(
-        work, width, most_entries, tallest, frontier, size, fuses
-    )
-    slots = 2 * block_bytes(most_entries, tallest, value, fuses)
+    items = _fixed_items(task, cut, tallest)
+    slots = 2 * task.block_bytes(most_entries, tallest)
     # The one allocation is rounded up.
-    room = budget - sum(items.values()) - _SEGMENT
-    edges = sum(m.num_bytes(most_entries, value, fuses) for m in matrices)
+    room = task.budget - sum(items.values()) - task.sizes.segment
+    edges = sum(task.matrix_bytes(m, most_entries) for m in matrices)
     if edges <= room:
-        resident, items["edges that stay"] = edges, edges
+        resident, items[Item.EDGES_STAYING] = edges, edges
     else:
         resident = room - slots
         if resident < 0:
             return None
-        items["edges that stay"] = resident
-        items["edges on their way"] = slots
-    items["rounding"] = _SEGMENT
+        items[Item.EDGES_STAYING] = resident
+        items[Item.EDGES_MOVING] = slots
+    items[Item.ROUNDING] = task.sizes.segment
     kept = resident
     columns = -(-work.num_feats // width)
-    moved = _sent_once(work, frontier, size)
+    moved = _sent_once(task, cut.frontier)
     for matrix in matrices:
         # Once what stays, else for each hop and column block.
-        total = matrix.num_bytes(most_entries, value, fuses)
+        total = task.matrix_bytes(matrix, most_entries)
         stays = min(resident, total)
         resident -= stays
         moved += stays + columns * matrix.hops * (total - stays)
@@ -244,52 +312,45 @@ def plan_device(
         there.insert(0, f"{kept / edges:.0%} of the edges")
     blocks = sum(m.num_blocks(most_entries) for m in matrices)
     return DevicePlan(
-        work, device, budget, blocks, columns, width, tuple(there), items,
-        moved, most_entries=most_entries, resident_bytes=kept,
-        frontier=frontier, fuses=fuses, device_kind=kind,
+        work, task.device, task.budget, blocks, columns, width, tuple(there),
+        items, moved, most_entries=most_entries, resident_bytes=kept,
+        frontier=cut.frontier, fuses=task.fuses, device_kind=task.kind,
+        sizes=task.sizes,
     )  # fmt: skip
 
 
-def input_rows(work: Work, frontier: bool) -> int:
-    """Rows of the features that are sent."""
-    return work.input_rows if frontier and work.input_rows else work.num_nodes
-
-
 def hop_rows(work: Work, frontier: bool) -> list[int]:
-    """Rows of hop 0, 1, …"""
+    """List the rows of hop 0, 1, …"""
     if not frontier:
         return [work.num_nodes] * (work.K + 1)
-    return [input_rows(work, True), *work.hop_rows]
+    return [work.feature_rows, *work.hop_rows]
 
 
-def _fixed_items(
-    work, width, most_entries, tallest, frontier, size, fuses
-) -> dict[str, int]:
+def _fixed_items(task: DeviceTask, cut: Cut, tallest: int) -> dict[Item, int]:
     """All but the edges, by purpose."""
-    rows = hop_rows(work, frontier)
+    work, size, fuses = task.work, task.itemsize, task.fuses
+    width, most_entries = cut.width, cut.most_entries
+    rows = hop_rows(work, cut.frontier)
     even, odd = max(rows[0::2]), max(rows[1::2], default=0)
     ones = 0 if fuses or work.weighted else aligned(most_entries * size)
     kept = len([hop for hop in work.kept_hops if hop > 0])
-    piece = min(work.kept_rows * width * size, PIECE)
-    items = {
-        "column buffers": aligned(even * width * size)
+    piece = min(work.kept_rows * width * size, task.sizes.piece)
+    places = 0 if work.all_rows else kept * aligned(4 * work.kept_rows)
+    workspace = 0 if fuses else task.sizes.workspace(most_entries, tallest)
+    sums = 0
+    if fuses:
+        tails = task.sizes.num_tails(most_entries)
+        sums = aligned(tails * width * work.accumulator_size)
+    return {
+        Item.COLUMN_BUFFERS: aligned(even * width * size)
         + aligned(odd * width * size),
-        "diagonals": _diagonal_bytes(work, rows),
-        "ones": ones,
-        "results on their way": 2 * aligned(max(piece, width * size)),
-        "places of the results": 0
-        if work.all_rows
-        else kept * aligned(4 * work.kept_rows),
-        "workspace (a model)": 0
-        if fuses
-        else workspace_bytes(most_entries, tallest),
-        "sums of hubs": aligned(
-            scratch_rows(most_entries) * width * work.accumulator_size
-        )
-        if fuses
-        else 0,
+        Item.DIAGONALS: _diagonal_bytes(work, rows),
+        Item.ONES: ones,
+        Item.RESULTS_MOVING: 2 * aligned(max(piece, width * size)),
+        Item.PLACES: places,
+        Item.WORKSPACE: workspace,
+        Item.HUB_SUMS: sums,
     }
-    return items
 
 
 def _diagonal_bytes(work: Work, rows: list[int]) -> int:
@@ -301,38 +362,39 @@ def _diagonal_bytes(work: Work, rows: list[int]) -> int:
     return work.num_diagonals * sum(aligned(size * r) for r in lists)
 
 
-def _sent_once(work: Work, frontier: bool, size: int) -> int:
-    row = work.num_feats * size
+def _sent_once(task: DeviceTask, frontier: bool) -> int:
+    work = task.work
+    row = work.num_feats * task.itemsize
+    rows = hop_rows(work, frontier)
     kept = len([hop for hop in work.kept_hops if hop > 0])
-    moved = input_rows(work, frontier) * row + kept * work.kept_rows * row
+    moved = rows[0] * row + kept * work.kept_rows * row
     if not work.all_rows:
         moved += kept * 4 * work.kept_rows
-    return moved + _diagonal_bytes(work, hop_rows(work, frontier))
+    return moved + _diagonal_bytes(work, rows)
 
 
-def _too_small(work, budget, kind, size, fuses, device) -> str:
+def _too_small(task: DeviceTask) -> DGLError:
+    budget = task.budget
     low, high = budget, max(budget, 1) * 2
-    while _fits(work, high, kind, size, fuses, device) is False:
+    while not _fits(task, high):
         low, high = high, high * 2
     while high - low > 2**20:
         middle = (low + high) // 2
-        if _fits(work, middle, kind, size, fuses, device):
+        if _fits(task, middle):
             high = middle
         else:
             low = middle
     enough = -(-high // 2**20)
-    return (
-        f"memory={format_bytes(budget)} of {device} is too small: {enough} "
-        f"MiB would be enough (memory='{enough}MiB'). Fewer nodes= or a "
-        f"smaller dtype= may need less."
+    return DGLError(
+        f"memory={format_bytes(budget)} of {task.device} is too small: "
+        f"{enough} MiB would be enough (memory='{enough}MiB'). Fewer nodes= "
+        f"or a smaller dtype= may need less."
     )
 
 
-def _fits(work, budget, kind, size, fuses, device) -> bool:
+def _fits(task: DeviceTask, budget: int) -> bool:
+    """Tell whether the narrowest columns fit."""
+    *_, width = _widths(task.work.num_feats, task.itemsize)
     return any(
-        True
-        for width in list(_widths(work.num_feats, size))[-1:]
-        for _ in _plans(
-            work, budget, width, _MOST_ENTRIES, kind, size, fuses, device
-        )
+        True for _ in _plans(replace(task, budget=budget), width, MOST_ENTRIES)
     )

@@ -6,24 +6,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dgl_lc._common.dtypes import VALUE_TYPES
 from dgl_lc._common.rows import bits, empty
 from dgl_lc.precompute.cpu.gather import (
     WIDTHS,
-    accumulator,
     max_width,
     sum_rows,
     tiles,
 )
 
-DTYPES = {
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
 
-
-@given(st.integers(1, 700), st.sampled_from(list(DTYPES)))
+@given(st.integers(1, 700), st.sampled_from(list(VALUE_TYPES)))
 def test_tiles_cover_every_column_with_widths_of_the_menu(width, kind):
     columns = set()
     for first, size in tiles(width, kind):
@@ -35,13 +28,13 @@ def test_tiles_cover_every_column_with_widths_of_the_menu(width, kind):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("kind", VALUE_TYPES)
 @pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_tile_is_summed_and_nothing_else_written(width, kind, lines, stream):
     if width > max_width(kind):
         width = max_width(kind)
-    dtype, acc = DTYPES[kind], accumulator(kind)
+    dtype, acc = VALUE_TYPES[kind].torch, VALUE_TYPES[kind].sums
     size = torch.empty(0, dtype=dtype).element_size()
     if stream and width * size % 64:
         stream = False
@@ -87,12 +80,12 @@ def test_halves_are_rounded_as_torch_rounds(kind):
     ])  # fmt: skip
     n = len(values) // 16 * 16
     x = values[:n].reshape(-1, 16).contiguous()
-    out = torch.empty(len(x), 16, dtype=DTYPES[kind])
+    out = torch.empty(len(x), 16, dtype=VALUE_TYPES[kind].torch)
     rows = np.arange(len(x) + 1)
     ones = np.ones(len(x), np.float32)
     kernel = sum_rows(16, "float32", kind, False, False)
     entries = rows[:-1].astype(np.int32)
     kernel(rows, entries, ones, ones, bits(x), 0, bits(out), 0)
-    expected = x.to(DTYPES[kind])
+    expected = x.to(VALUE_TYPES[kind].torch)
     same = (out == expected) | (out.isnan() & expected.isnan())
     assert same.all()

@@ -1,18 +1,12 @@
 """Runs on simulated devices, with sizes small enough to cut everything."""
 
-import contextlib
-import functools
-from unittest import mock
-
 import dgl
 import numpy as np
 import torch
 
-from dgl_lc.precompute.device import csr_spmm, hubs, pipeline
 from dgl_lc.precompute.device.executor import run_on_device
-from dgl_lc.precompute.planning import device as device_plan
+from dgl_lc.precompute.planning.device import DeviceSizes
 from dgl_lc.precompute.request import Request
-from dgl_lc.testing import simulated_device as simulated
 from dgl_lc.testing.reference import dense_filter
 
 TOLERANCE = {
@@ -23,25 +17,9 @@ TOLERANCE = {
 }
 
 
-@contextlib.contextmanager
 def small_sizes(piece=256, workspace=512):
     """Pieces, hubs and workspace as small as the graphs of the tests."""
-    with contextlib.ExitStack() as stack:
-        for target in (device_plan, pipeline, simulated):
-            for name in ("hub_tails", "scratch_rows"):
-                if hasattr(target, name):
-                    short = functools.partial(getattr(hubs, name), longest=8)
-                    patch = mock.patch.object(target, name, short)
-                    stack.enter_context(patch)
-        for target, name, value in (
-            (device_plan, "PIECE", piece),
-            (pipeline, "PIECE", piece),
-            (device_plan, "_SEGMENT", 512),
-            (device_plan, "workspace_bytes", lambda e, r: workspace),
-            (csr_spmm, "workspace_bytes", lambda e, r: workspace),
-        ):
-            stack.enter_context(mock.patch.object(target, name, value))
-        yield
+    return DeviceSizes(piece, 512, 8, lambda entries, rows: workspace)
 
 
 def random_graph(nodes=60, edges=400):
@@ -50,17 +28,23 @@ def random_graph(nodes=60, edges=400):
     return dgl.graph((ends[0], ends[1]), num_nodes=nodes)
 
 
-def compute(g, x, K, device, memory=None, most_entries=None, **options):
-    """Hop features on a device."""
-    given = {
-        "norm": "both", "self_loop": True, "weight": None, "nodes": None,
-        "hops": None, "dtype": None, **options,
-    }  # fmt: skip
-    host_memory = given.pop("host_memory", None)
-    request = Request.of(g, x, K, **given)
+def compute(
+    g,
+    x,
+    K,
+    device,
+    memory=None,
+    most_entries=None,
+    host_memory=None,
+    sizes=None,
+    **options,
+):
+    """Hop features on a device, by default with its own sizes."""
+    request = Request.of(g, x, K, **options)
     return run_on_device(
-        request, device, memory, host_memory, False, None, most_entries
-    )
+        request, device, memory, host_memory, most_entries=most_entries,
+        sizes=sizes or getattr(device, "sizes", None),
+    )  # fmt: skip
 
 
 def expected(g, x, K, norm="both", self_loop=True, weight=None, **_):

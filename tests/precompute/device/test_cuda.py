@@ -7,7 +7,6 @@ from unittest import mock
 
 import pytest
 import torch
-from conftest import make_features
 from dgl.base import DGLWarning
 
 import dgl_lc
@@ -22,6 +21,7 @@ from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.device import cuda
 from dgl_lc.precompute.device.cuda import CudaDevice, why_not
 from dgl_lc.precompute.device.memory_errors import OutOfMemoryError
+from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.testing.simulated_device import SimulatedDevice
 
 TOTAL = 13_000
@@ -114,18 +114,16 @@ def recorded(kind=CudaDevice):
     recorder = Recorder()
     device = kind(0)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(small_sizes())
         for patch in recorder.patches():
             stack.enter_context(patch)
-        hops = compute(g, x, 3, device, most_entries=50)
+        hops = compute(g, x, 3, device, most_entries=50, sizes=small_sizes())
     return hops, recorder.log
 
 
 def simulated():
     g, x = problem()
-    device = SimulatedDevice(TOTAL)
-    with small_sizes():
-        compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
+    device = SimulatedDevice(TOTAL, sizes=small_sizes())
+    compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
     names = {"in": "op", "out": "op", "launch": "op"}
     return [
         (names[call[0]], call[1]) if call[0] in names else call
@@ -206,15 +204,14 @@ def test_bytes_that_are_copied_are_the_simulated_ones():
             CudaDevice.copy_in(self, stream, target, source)
 
     recorded(Counting)
-    device = SimulatedDevice(TOTAL)
-    with small_sizes():
-        compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
+    device = SimulatedDevice(TOTAL, sizes=small_sizes())
+    compute(g, x, 3, device, int(0.9 * TOTAL), most_entries=50)
     assert copied == {"in": device.bytes_in, "out": device.bytes_out}
 
 
 def test_no_other_file_calls_cuda():
     package = Path(dgl_lc.__file__).parent
-    own = package / "precompute" / "devices" / "cuda.py"
+    own = package / "precompute" / "device" / "cuda.py"
     for path in package.rglob("*.py"):
         if path != own:
             assert "torch.cuda" not in path.read_text(), path

@@ -3,17 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from conftest import graphs
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc.hops import FilterSpec
 from dgl_lc.precompute.device.csr_spmm import spmm_add
-from dgl_lc.precompute.device.hop_blocks import fill_block
+from dgl_lc.precompute.device.hop_blocks import (
+    BlockArrays,
+    MatrixEntries,
+    fill_block,
+)
 from dgl_lc.precompute.device.hop_matrix import HopMatrix, cut_blocks
 from dgl_lc.precompute.graph.filters import Filter
 from dgl_lc.precompute.graph.in_edges import in_edges
+from dgl_lc.testing.random_graphs import graphs
 from dgl_lc.testing.reference import dense_filter
 
 NONE = np.empty(0, np.int32)
@@ -50,24 +54,25 @@ def test_blocks_are_the_matrix(g, self_loop, weighted, entries, some):
     spec = FilterSpec("none", self_loop, weighted)
     numbers = None if weight is None else weight.numpy()
     filter = Filter(in_edges(g), spec, np.float32, numbers)
-    rows, sources, place = NONE, NONE, np.empty(n, np.int32)
+    rows = place = None
     wanted = dense_filter(
         g, norm="none", self_loop=self_loop, edge_weight=weight
     )
     if some:
         rows = np.arange(0, n, 3, dtype=np.int32)
         needed = wanted[rows].any(axis=0)
-        sources = np.flatnonzero(needed).astype(np.int32)
-        if len(sources) == 0:
-            return
+        sources = np.flatnonzero(needed)
+        place = np.full(n, -1, np.int32)
+        place[sources] = np.arange(len(sources))
         wanted = wanted[np.ix_(rows, sources)]
-    matrix = HopMatrix(filter, rows, sources, entries, entries)
-    place = matrix.number_sources(place)
+    matrix = HopMatrix(filter, rows, entries, entries)
     found = np.zeros(wanted.shape)
     for block in matrix.blocks:
         indptr = np.full(block.num_rows + 1, -1, np.int32)
         indices = np.full(block.num_entries, -1, np.int32)
-        values = np.full(block.num_entries * weighted, np.nan, np.float32)
+        values = None
+        if weighted:
+            values = np.full(block.num_entries, np.nan, np.float32)
         matrix.fill(block, place, indptr, indices, values)
         assert indptr[0] == 0
         assert indptr[-1] == block.num_entries
@@ -85,11 +90,12 @@ def test_more_entries_than_32_bits_count():
     indptr = np.array([0, 3, 3, 7])
     sources = np.array([2, 0, 1, 0, 1, 2, 0], np.int32)
     out_indptr, out_indices = np.empty(4, np.int32), np.empty(5, np.int32)
-    fill_block(
-        far + 1, far + 6, 0, 0, 3, starts, NONE, indptr, sources,
-        np.empty(0, np.int64), np.empty(0, np.float32), False, False, NONE,
-        out_indptr, out_indices, np.empty(0, np.float32),
+    entries = MatrixEntries(
+        starts, NONE, NONE, indptr, sources, np.empty(0, np.int64),
+        np.empty(0, np.float32), False, False,
     )  # fmt: skip
+    out = BlockArrays(out_indptr, out_indices, np.empty(0, np.float32))
+    fill_block(far + 1, far + 6, 0, 0, 3, entries, out)
     assert out_indptr[:3].tolist() == [0, 2, 2]
     assert out_indices.tolist() == [0, 1, 0, 1, 2]
     blocks = cut_blocks(np.arange(6) * 2**31, 2**30, 10)

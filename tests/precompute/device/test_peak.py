@@ -8,8 +8,15 @@ from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dgl_lc.precompute.planning.cpu import Work
-from dgl_lc.precompute.planning.device import make_device_plan
+from dgl_lc.precompute.planning.device import (
+    MOST_ENTRIES,
+    Cut,
+    DeviceTask,
+    make_device_plan,
+    plan_cut,
+)
+from dgl_lc.precompute.planning.plans import Item
+from dgl_lc.precompute.planning.work import Work
 from dgl_lc.testing.no_data_device import NoDataDevice, count_bytes
 
 #: In both directions; how far the frontier of the labelled nodes reaches is
@@ -122,22 +129,18 @@ def test_a_leak_is_caught():
 
 def test_the_workspace_is_said_to_be_a_model():
     plan = make_device_plan(PAPERS, 22 * 10**9)
-    assert plan.items["workspace (a model)"] > 0
+    assert plan.items[Item.WORKSPACE] > 0
     assert "workspace (a model)" in str(plan)
 
 
 def test_fewest_bytes_of_all_cuts():
     """No other width, block size or use of the frontier sends fewer."""
-    from dgl_lc.precompute.planning.device import _MOST_ENTRIES, plan_device
-
     budget = 14 * 10**9
     best = make_device_plan(PAPERS, budget)
     others = [
-        plan_device(
-            PAPERS, budget, width, entries, frontier, "float32", 4, False
-        )
+        plan_cut(DeviceTask(PAPERS, budget), Cut(width, entries, frontier))
         for width in (128, 64, 32, 24, 16, 8)
-        for entries in _MOST_ENTRIES
+        for entries in MOST_ENTRIES
         for frontier in (True, False)
     ]
     found = [plan.bytes_moved for plan in others if plan is not None]

@@ -7,7 +7,6 @@ import sys
 import dgl
 import pytest
 import torch
-from conftest import graphs, make_features
 from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,14 @@ from device.common import (
 )
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.precompute.device import pipeline
+from dgl_lc.precompute.device.edge_slots import EdgeSlots
+from dgl_lc.precompute.device.executor import survey_for_device
+from dgl_lc.precompute.device.pipeline import Pipeline
+from dgl_lc.precompute.device.transfers import Receiver, Sender
+from dgl_lc.precompute.planning.device import make_device_plan
+from dgl_lc.precompute.request import Request
 from dgl_lc.testing.cpu_device import CpuDevice
+from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.simulated_device import SimulatedDevice
 
 
@@ -58,18 +64,19 @@ def test_any_cut_equals_dense_products(
     if some:
         options["nodes"] = torch.randint(0, n, (3,))
     total = int(share * 60_000) + 1
-    device = SimulatedDevice(total, seed, fuses=kind == "fused")
+    sizes = small_sizes(piece)
+    device = SimulatedDevice(total, seed, fuses=kind == "fused", sizes=sizes)
     if kind == "cpu":
         device = CpuDevice()
-    with small_sizes(piece):
-        try:
-            hops = compute(
-                g, x, K, device, total, most_entries, dtype=dtype, **options
-            )
-        except DGLError as error:
-            if "is too small" not in str(error):
-                raise
-            assume(False)
+    try:
+        hops = compute(
+            g, x, K, device, total, most_entries, dtype=dtype, sizes=sizes,
+            **options,
+        )  # fmt: skip
+    except DGLError as error:
+        if "is too small" not in str(error):
+            raise
+        assume(False)
     assert is_close(hops, expected(g, x, K, **options), options.get("nodes"))
     if kind != "cpu":
         assert device.peak <= total
@@ -81,19 +88,20 @@ TIGHT = 11_000
 
 
 def waits():
-    """The lines of the pipeline at which something waits."""
-    source = inspect.getsource(pipeline.Pipeline)
-    first = inspect.getsourcelines(pipeline.Pipeline)[1]
+    """Files and lines of the pipeline at which something waits."""
     found = []
-    for node in ast.walk(ast.parse(source)):
-        name = getattr(getattr(node, "func", None), "attr", None)
-        if name in ("wait", "sync"):
-            found.append(first + node.lineno - 1)
+    for part in (Pipeline, Sender, Receiver, EdgeSlots):
+        source, first = inspect.getsourcelines(part)
+        for node in ast.walk(ast.parse("".join(source))):
+            name = getattr(getattr(node, "func", None), "attr", None)
+            if name in ("wait", "sync"):
+                line = first + node.lineno - 1
+                found.append((inspect.getsourcefile(part), line))
     return found
 
 
 class Forgetful(SimulatedDevice):
-    """Leaves out the waits of one line of the pipeline."""
+    """Omits the waits of one line of the pipeline."""
 
     def __init__(self, *args, line=None, **options):
         super().__init__(*args, **options)
@@ -101,8 +109,7 @@ class Forgetful(SimulatedDevice):
 
     def _is_left_out(self):
         caller = sys._getframe(2)
-        here = caller.f_code.co_filename == pipeline.__file__
-        return here and caller.f_lineno == self._line
+        return (caller.f_code.co_filename, caller.f_lineno) == self._line
 
     def wait(self, stream, event):
         if not self._is_left_out():
@@ -119,15 +126,12 @@ def schedule(seed, line=None, stays=False):
     g = random_graph()
     x = make_features(60, 21)
     nodes = torch.randperm(60)[:25] if seed % 2 else None
-    device = Forgetful(1 << 20, seed, line=line)
-    with small_sizes(piece=400):
-        memory = None if stays else TIGHT
-        try:
-            hops = compute(
-                g, x, 3, device, memory, most_entries=50, nodes=nodes
-            )
-        except RuntimeError:
-            return False
+    device = Forgetful(1 << 20, seed, line=line, sizes=small_sizes(400))
+    memory = None if stays else TIGHT
+    try:
+        hops = compute(g, x, 3, device, memory, most_entries=50, nodes=nodes)
+    except RuntimeError:
+        return False
     return is_close(hops, expected(g, x, 3), nodes)
 
 
@@ -137,19 +141,13 @@ def test_hundreds_of_schedules(stays):
 
 
 def test_the_schedules_have_edges_that_stay_and_that_do_not():
-    from dgl_lc.precompute.device.executor import survey_for_device
-    from dgl_lc.precompute.planning.device import make_device_plan
-    from dgl_lc.precompute.request import Request
-
-    g = random_graph()
-    request = Request.of(
-        g, make_features(60, 21), 3, "both", True, None, None, None, None
+    request = Request.of(random_graph(), make_features(60, 21), 3)
+    work = survey_for_device(request).work
+    plan = make_device_plan(
+        work, TIGHT, most_entries=50, sizes=small_sizes(400)
     )
-    work = survey_for_device(request, None).work
-    with small_sizes(piece=400):
-        plan = make_device_plan(work, TIGHT, most_entries=50)
     assert plan.resident_bytes > 0
-    assert "edges on their way" in plan.items
+    assert not plan.all_edges_stay
     assert plan.num_column_blocks > 1
 
 
@@ -202,11 +200,10 @@ def test_the_triton_kernel_in_the_pipeline(stays):
     g, x = random_graph(30, 200), make_features(30, 9)
     nodes = torch.tensor([3, 17, 3])
     for dtype in (torch.float32, torch.float16):
-        with small_sizes():
-            hops = compute(
-                g, x.to(dtype), 2, Interpreted(), None if stays else 9_000,
-                most_entries=70, nodes=nodes, dtype=dtype,
-            )  # fmt: skip
+        hops = compute(
+            g, x.to(dtype), 2, Interpreted(), None if stays else 9_000,
+            most_entries=70, nodes=nodes, dtype=dtype, sizes=small_sizes(),
+        )  # fmt: skip
         assert is_close(hops, expected(g, x.to(dtype), 2), nodes)
 
 

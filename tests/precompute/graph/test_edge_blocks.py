@@ -3,12 +3,12 @@
 import dgl
 import numpy as np
 import torch
-from conftest import graphs, make_features
 from dgl.ops import u_mul_e_sum
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc.precompute import edge_blocks, normalize
+from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
 
 COUNTS = st.integers(1, 12)

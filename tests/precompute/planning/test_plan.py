@@ -7,14 +7,10 @@ from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc.precompute.planning import cpu as plan_module
-from dgl_lc.precompute.planning.cpu import (
-    Work,
-    beside_published,
-    make_plan,
-    plan_for,
-)
+from dgl_lc.precompute.planning.cpu import make_plan, plan_for
 from dgl_lc.precompute.planning.device import make_device_plan
+from dgl_lc.precompute.planning.plans import Item, beside_published
+from dgl_lc.precompute.planning.work import Work
 
 PAPERS = Work(
     num_nodes=111_059_956,
@@ -98,7 +94,7 @@ def test_without_a_budget_work_space_is_half_the_features():
         PAPERS, num_nodes=n, num_edges=16 * n, hop_rows=(n,) * 3
     )
     found = make_plan(work)
-    assert found.items["column buffers"] <= n * 128 * 4 // 2 + 128
+    assert found.items[Item.COLUMN_BUFFERS] <= n * 128 * 4 // 2 + 128
     assert make_plan(work, available=found.peak_bytes).column_width == 32
     with pytest.raises(DGLError, match="is too small"):
         make_plan(work, available=found.peak_bytes // 4)
@@ -121,7 +117,3 @@ def test_resident_edges_are_moved_once():
     tight = make_device_plan(PAPERS, 8 * 10**9)
     assert "of the edges" in tight.resident[0]
     assert tight.bytes_moved > roomy.bytes_moved
-
-
-def test_the_function_is_public():
-    assert callable(plan_module)

@@ -1,0 +1,157 @@
+"""The sizes of a request's work, and the rows at which hops are needed."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from .._common.threads import num_threads
+from ..storage.disk_graph import DiskGraph
+from .graph.edge_reader import slice_bytes
+from .graph.frontier import frontier, list_bytes, mark_bytes
+from .graph.in_edges import InEdges, count_bytes, in_edges, sort_bytes
+from .planning.work import Work
+from .request import Request
+
+
+class DoesNotFit(Exception):
+    """Finding the rows that are needed takes more than the budget."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The graph's edges, and at which rows each hop is computed.
+
+    Attributes
+    ----------
+    edges : InEdges or None
+        None where no hop has to be computed.
+    rows : list of int32 array or None
+        For hop 0, 1, …: ascending row ids; None for all.
+    work : Work
+        The sizes.
+    """
+
+    edges: InEdges | None
+    rows: list[np.ndarray | None]
+    work: Work
+
+
+def survey(
+    request: Request, budget: int | None = None, stored: bool = False
+) -> Survey:
+    """Find out how much is to be computed.
+
+    The graph is read only to find the frontier, where some nodes were asked
+    for. DoesNotFit is raised before that takes more than the budget.
+    """
+    edges = in_edges(request.graph) if request.last else None
+    work = work_at_all_rows(request, stored)
+    rows: list[np.ndarray | None] = [None] * (request.last + 1)
+    if edges is None or request.nodes is None:
+        return Survey(edges, rows, work)
+    taken = _bytes_before(edges, work)
+    _check(taken, budget)
+    # The frontier is found faster in sorted edges, if these fit as well.
+    loading = 4 * work.num_edges + _sorting(work)
+    if request.last > 1 and (budget is None or taken + loading <= budget):
+        edges.load()
+        taken += 4 * work.num_edges if edges.owned else 0
+
+    def before_list(length: int) -> None:
+        nonlocal taken
+        taken += list_bytes(length)
+        _check(taken, budget)
+
+    rows = frontier(
+        edges, request.nodes.numpy(), request.kept, request.spec.self_loop,
+        first=int(request.shares_features), before_list=before_list,
+    )  # fmt: skip
+    lengths = [None if own is None else len(own) for own in rows]
+    work = replace(
+        work,
+        hop_rows=tuple(
+            work.num_nodes if length is None else length
+            for length in lengths[1:]
+        ),
+        hop_entries=tuple(edges.count_edges(own) for own in rows[1:]),
+        input_rows=lengths[0],
+    )
+    return Survey(edges, rows, work)
+
+
+def work_at_all_rows(request: Request, stored: bool) -> Work:
+    """Give the sizes if every hop were computed at all rows."""
+    graph, last = request.graph, request.last
+    edges = in_edges(graph) if last else None
+    n, m = graph.num_nodes(), graph.num_edges() if last else 0
+    return Work(
+        num_nodes=n,
+        num_edges=m,
+        num_feats=request.num_feats,
+        kind=request.kind,
+        hop_rows=(n,) * last,
+        hop_entries=(m,) * last,
+        kept_rows=request.kept_rows,
+        kept_hops=tuple(request.kept),
+        all_rows=request.nodes is None,
+        shares_features=request.shares_features,
+        input_size=request.feat.dtype.itemsize,
+        num_diagonals=request.spec.num_diagonals,
+        weighted=request.weight is not None,
+        copies_weight=request.copies_weight,
+        copies_nodes=request.copies_nodes,
+        owned=edges is not None and edges.owned,
+        expands=edges is not None and edges.expands,
+        index_size=4 if graph.idtype == torch.int32 else 8,
+        threads=num_threads(),
+        stored=stored,
+        mapped=isinstance(graph, DiskGraph),
+        self_loop=request.spec.self_loop,
+    )
+
+
+def bounds_of_work(request: Request, stored: bool) -> tuple[Work, Work]:
+    """Give the least and the most that the work can be, before reading.
+
+    They are equal where all nodes were asked for.
+    """
+    work = work_at_all_rows(request, stored)
+    if work.all_rows or not work.K:
+        return work, work
+    least = replace(
+        work,
+        hop_rows=(0,) * work.K,
+        hop_entries=(0,) * work.K,
+        input_rows=0,
+    )
+    # One row less than all, so that it has to be listed.
+    listed = max(0, work.num_nodes - 1)
+    most = replace(work, hop_rows=(listed,) * work.K, input_rows=listed)
+    return least, most
+
+
+def _bytes_before(edges: InEdges, work: Work) -> int:
+    """Count what finding the frontier takes, without the lists."""
+    expanded = 0
+    if edges.owned:
+        expanded = slice_bytes(work.num_edges, work.index_size, work.expands)
+    return (
+        count_bytes(work.num_nodes, work.owned, work.mapped)
+        + max(_sorting(work), mark_bytes(work.num_nodes) + expanded)
+        + 8 * work.kept_rows * work.copies_nodes
+    )
+
+
+def _sorting(work: Work) -> int:
+    if not work.owned:
+        return 0
+    return sort_bytes(
+        work.num_nodes, work.num_edges, work.index_size, work.expands,
+        work.threads,
+    )  # fmt: skip
+
+
+def _check(needed: int, budget: int | None) -> None:
+    if budget is not None and needed > budget:
+        raise DoesNotFit
