@@ -25,16 +25,23 @@ def open_regular(path: str | os.PathLike, *, write: bool = False) -> BinaryIO:
 
     Files that are opened to be written are ours, so they are no links.
     """
+    # Opening a device can have effects, so the kind of file is looked at
+    # before, and again after, when nobody can exchange it any more.
+    _check_regular(path, os.stat(path))
     flags = _BINARY | _NONBLOCK
     flags |= os.O_RDWR | _NOFOLLOW if write else os.O_RDONLY
     number = os.open(path, flags)
     try:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise DGLError(f"{path} is not a regular file.")
+        _check_regular(path, os.fstat(number))
         return os.fdopen(number, "r+b" if write else "rb", buffering=0)
     except BaseException:
         os.close(number)
         raise
+
+
+def _check_regular(path: str | os.PathLike, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise DGLError(f"{path} is not a regular file.")
 
 
 def create_file(path: str | os.PathLike) -> BinaryIO:
