@@ -19,7 +19,7 @@ from ..data import NodeData
 from ..hops import check_ids
 from ..nn.dropout import Dropout
 from ..training import Fit
-from ..training.epochs import Run, parameter_groups
+from ..training.epochs import TrainingRun, parameter_groups
 from ..training.predict import check_output, model_device
 
 _POOLINGS = {"mean": AvgPooling, "max": MaxPooling}
@@ -186,7 +186,7 @@ def fit_shadow(
             yield logits, data.labels[data.valid[chosen]].to(device)
 
     optimizer = torch.optim.Adam(parameter_groups(model, weight_decay), lr=lr)
-    return Run(model, optimizer, "loss", patience).until(
+    return TrainingRun(model, optimizer, "loss", patience).until(
         epochs, steps, checked, seed=seed, device=device, progress=progress,
         on_epoch=on_epoch,
     )  # fmt: skip

@@ -63,7 +63,7 @@ class Fit:
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """The state of a training run between epochs."""
 
     model: nn.Module

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..hops import HopFeatures, check_ids
 from .checkpoint import Checkpoint
-from .epochs import Fit, Run, Source, parameter_groups
+from .epochs import Fit, Source, TrainingRun, parameter_groups
 from .loader import HopLoader, node_labels
 from .predict import check_output, is_full_graph, model_device
 
@@ -114,7 +114,7 @@ def fit(
         optimizer = torch.optim.Adam(
             parameter_groups(model, weight_decay), lr=lr
         )
-    run = Run(model, optimizer, monitor, patience)
+    run = TrainingRun(model, optimizer, monitor, patience)
     saved = None
     if checkpoint is not None:
         settings = {
