@@ -33,7 +33,8 @@ class Fit:
         train_seconds (of the epoch's steps) and seconds (since the start,
         evaluation included).
     best_epoch : int
-        The epoch whose weights were kept, from 1.
+        The epoch whose weights were kept, from 1. Of several that are equally
+        good, it is the first.
     """
 
     history: pd.DataFrame
@@ -41,8 +42,9 @@ class Fit:
 
     @property
     def valid_accuracy(self) -> float:
-        """Validation accuracy in the best epoch."""
-        return float(self.history.valid_accuracy[self.best_epoch])
+        """Validation accuracy in the best epoch; nan if there is none."""
+        found = self.history.valid_accuracy
+        return float(found.get(self.best_epoch, math.nan))
 
     @property
     def epoch_seconds(self) -> float:
@@ -52,13 +54,15 @@ class Fit:
     @property
     def seconds(self) -> float:
         """Seconds of the whole run."""
-        return float(self.history.seconds.iloc[-1])
+        return float(self.history.seconds.max()) if len(self.history) else 0.0
 
     def __str__(self) -> str:
+        if self.best_epoch not in self.history.index:
+            return f"no best epoch among {len(self.history)}"
         return (
             f"best of {len(self.history)} epochs: {self.best_epoch}, "
             f"validation accuracy {self.valid_accuracy:.4f}; "
-            f"{self.epoch_seconds:.3f} s an epoch, {self.seconds:.1f} s in all"
+            f"{self.epoch_seconds:.3f} s per epoch, {self.seconds:.1f} s in all"
         )
 
 
@@ -159,6 +163,7 @@ class TrainingRun:
         }
         self.rows.append(row)
         score = valid_loss if self.monitor == "loss" else -accuracy
+        # Of equal epochs the first is kept.
         if score < self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = _copy(self.model.state_dict())
@@ -176,15 +181,10 @@ class TrainingRun:
             loss = F.cross_entropy(logits, target)
             value = loss.item()
             if not math.isfinite(value):
-                kept = (
-                    f"those of epoch {self.best_epoch}"
-                    if self.best_epoch
-                    else "those it began with"
-                )
                 raise DGLError(
                     f"the loss is {value} in epoch {self.epoch + 1}, batch "
-                    f"{number + 1}: the model's weights are {kept} again. A "
-                    f"smaller lr, or features without nan and inf, may help."
+                    f"{number + 1}: {self._kept}. A smaller lr, or features "
+                    f"without nan and inf, may help."
                 )
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
@@ -197,12 +197,27 @@ class TrainingRun:
         self.model.eval()
         total, right, count = 0.0, 0, 0
         with torch.no_grad():
-            for logits, target in source(self.model, 0):
+            for number, (logits, target) in enumerate(source(self.model, 0)):
                 _check_classes(logits, target)
-                total += float(F.cross_entropy(logits, target)) * len(target)
+                value = float(F.cross_entropy(logits, target))
+                if not math.isfinite(value):
+                    raise DGLError(
+                        f"the validation loss is {value} in epoch "
+                        f"{self.epoch + 1}, batch {number + 1}: {self._kept}. "
+                        f"If the rows of valid hold nan or inf, take these "
+                        f"nodes out of it; if not, a smaller lr may help."
+                    )
+                total += value * len(target)
                 right += int((logits.argmax(dim=1) == target).sum())
                 count += len(target)
         return total / count, right / count
+
+    @property
+    def _kept(self) -> str:
+        """For a message: which weights the model has after an error."""
+        if self.best_epoch:
+            return f"the model's weights are those of epoch {self.best_epoch}"
+        return "the model's weights are those it began with"
 
     def restore_best(self) -> None:
         self.model.load_state_dict(self.best)
