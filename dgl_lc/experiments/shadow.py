@@ -187,7 +187,7 @@ def fit_shadow(
 
     optimizer = torch.optim.Adam(parameter_groups(model, weight_decay), lr=lr)
     return TrainingRun(model, optimizer, "loss", patience).until(
-        epochs, steps, checked, seed=seed, device=device, progress=progress,
+        epochs, steps, checked, seed=seed, progress=progress,
         on_epoch=on_epoch,
     )  # fmt: skip
 
