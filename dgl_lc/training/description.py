@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -53,10 +54,8 @@ def describe_run(
 
 def _of_model(model: nn.Module) -> Iterator[tuple[str, str]]:
     yield "model", type(model).__name__
-    config = getattr(model, "config", None)
-    if isinstance(config, dict):
-        for name, value in config.items():
-            yield f"model's {name}", _text(value)
+    for name, value in _config(model).items():
+        yield f"model's {name}", _text(value)
     for name, module in model.named_modules():
         text = f"{type(module).__name__}({module.extra_repr()})"
         # A model may keep its dropout as a number, for F.dropout. None often
@@ -74,6 +73,15 @@ def _of_model(model: nn.Module) -> Iterator[tuple[str, str]]:
         shape = getattr(value, "shape", ())
         kind = getattr(value, "dtype", type(value).__name__)
         yield f"shape of {name}", f"{tuple(shape)} of {kind}"
+
+
+def _config(model: nn.Module) -> dict[str, Any]:
+    try:
+        found = getattr(model, "config", None)
+    except NotImplementedError:
+        # A model of a user's own that is derived from ours.
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _of_optimizer(
@@ -109,11 +117,12 @@ def _of_inputs(name: str, inputs: Any) -> Iterator[tuple[str, str]]:
             yield f"{name}: nodes (digest)", digest(inputs.nodes)
     else:
         yield name, f"a sequence of {len(inputs)} tensors"
-    for number, tensor in enumerate(inputs):
-        tensor = torch.as_tensor(tensor)
+    for number, values in enumerate(inputs):
+        if not isinstance(values, np.ndarray):
+            values = torch.as_tensor(values)
         where = f"{name}: tensor {number}"
-        yield where, f"{tuple(tensor.shape)} of {tensor.dtype}"
-        yield f"{where} (digest)", digest(tensor)
+        yield where, f"{tuple(values.shape)} of {values.dtype}"
+        yield f"{where} (digest)", digest(values)
 
 
 def _of_graph(name: str, graph: Any) -> Iterator[tuple[str, str]]:

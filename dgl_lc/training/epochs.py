@@ -64,7 +64,9 @@ class Fit:
     @property
     def seconds(self) -> float:
         """Seconds of the whole run."""
-        return float(self.history.seconds.max()) if len(self.history) else 0.0
+        return (
+            float(self.history.seconds.iloc[-1]) if len(self.history) else 0.0
+        )
 
     def __str__(self) -> str:
         if self.best_epoch not in self.history.index:
@@ -91,6 +93,8 @@ class TrainingRun:
 
     def __post_init__(self) -> None:
         self.best = _copy(self.model.state_dict())
+        #: The checkpoint that was taken up, until the optimizer made a step.
+        self._untried: Checkpoint | None = None
 
     @property
     def seconds(self) -> float:
@@ -180,6 +184,7 @@ class TrainingRun:
             # The file is of a run like this one, but its state is not.
             self.restore_best()
             raise saved.refuse(in_one_line(error)) from error
+        self._untried = saved
 
     def one_epoch(
         self, source: Source, checked: Source, start: float
@@ -230,10 +235,22 @@ class TrainingRun:
                 )
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            self.optimizer.step()
+            self._step()
             total += value * len(target)
             count += len(target)
         return total / count
+
+    def _step(self) -> None:
+        try:
+            self.optimizer.step()
+        except Exception as error:
+            if self._untried is None:
+                raise
+            # Only the optimizer itself can tell what state it needs.
+            raise self._untried.refuse(
+                f"the optimizer can't use its state ({in_one_line(error)})"
+            ) from error
+        self._untried = None
 
     def _evaluate(self, source: Source) -> tuple[float, float]:
         self.model.eval()

@@ -15,7 +15,7 @@ from torch import nn
 
 import dgl_lc
 from dgl_lc.experiments.originals import GCN
-from dgl_lc.nn import LCGPRGNN
+from dgl_lc.nn import LCGPRGNN, SGC
 from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.training import fit
 
@@ -128,6 +128,7 @@ def some_inputs(tmp_path):
         "store": (stores["a"], stores["b"]),
         "store or memory": (stores["a"], hops),
         "sequence": ([x, x], [x, other]),
+        "arrays": ([x.numpy(), x.numpy()], [x.numpy(), other.numpy()]),
         "graph": ((g, x), (moved, x)),
         "graph's features": ((g, x), (g, other)),
         "graph's weights": ((weighted, x), (heavier, x)),
@@ -184,6 +185,19 @@ def test_numbers_and_functions_of_a_users_model_count(file):
     with pytest.raises(DGLError, match=r"relu.*elu"):
         fit(Functional(activation=F.elu), inputs, *SPLIT, epochs=3,
             checkpoint=file)  # fmt: skip
+
+
+def test_a_model_without_a_configuration_has_checkpoints(file):
+    class Own(SGC):
+        @property
+        def config(self):
+            raise NotImplementedError
+
+    model = make(SGC)
+    model.__class__ = Own
+    hops = model.precompute(DATA.graph, DATA.feat)
+    fit(model, hops, *SPLIT, epochs=1, checkpoint=file)
+    assert len(fit(model, hops, *SPLIT, epochs=2, checkpoint=file).history) == 2
 
 
 def test_the_code_of_an_lc_version_counts(file):
