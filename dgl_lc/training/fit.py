@@ -47,7 +47,8 @@ def fit(
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(graph, feat)``; gives a row of logits for each row.
+        A model that is called as ``model(graph, feat)`` and gives a row of
+        logits for each row.
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
         What the model reads: hop features (or its inputs) train in
         mini-batches; a graph with its features trains on all of it, one step
@@ -60,8 +61,9 @@ def fit(
         Other inputs for the validation: in the inductive setting ``inputs``
         are of the training subgraph alone.
     batch_size, epochs, patience : int, optional
-        The paper's by default: 4096, at most 2000, 300 without an
-        improvement.
+        Nodes in a batch, epochs at the most, and epochs without an
+        improvement after which training stops. Default: those of the paper,
+        4096, 2000 and 300.
     lr, weight_decay : float, optional
         Learning rate and weight decay of Adam. Parameters named in
         ``model.no_weight_decay`` do not decay.
@@ -73,7 +75,7 @@ def fit(
     seed : int, optional
         Seed of shuffling and dropout; the generator outside stays as it is.
     device : torch.device, optional
-        Where to train. Default: where the model is.
+        Device to train on. Default: that of the model.
     checkpoint : path, optional
         A file to resume from after an interruption. It is written every half
         minute, at the end, and when the run is interrupted: it then holds the
@@ -88,7 +90,8 @@ def fit(
         Whether to show a progress bar. Default: in a terminal, after two
         seconds.
     on_epoch : callable, optional
-        Called with each row of the history; may raise to stop the run.
+        Function that is called with each row of the history. It may raise
+        an exception to stop the run.
 
     Examples
     --------
