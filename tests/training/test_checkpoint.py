@@ -1,5 +1,7 @@
 """Checkpoints: what they resume, and that they are not shared."""
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from dgl_lc.nn import LCGPRGNN
 from dgl_lc.training import epochs as epochs_module
 from dgl_lc.training import fit
 from dgl_lc.training.epochs import TrainingRun
+from dgl_lc.training.files import locked
 
 
 @pytest.fixture(scope="module")
@@ -294,6 +297,64 @@ def test_a_lock_is_never_taken_through_a_link(hops, file, tmp_path):
     with pytest.raises(DGLError, match="can't be written"):
         fit(make(), hops, *SPLIT, epochs=1, checkpoint=file)
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_lock_that_was_removed_meanwhile_is_taken_again(file, monkeypatch):
+    real, taken = fcntl.flock, []
+
+    def late(number, how):
+        # Between opening and locking, whoever had the lock removes its file.
+        if not taken:
+            os.unlink(file.parent / ".run.pt.lock")
+        taken.append(number)
+        real(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with locked(file):
+        assert len(taken) == 2
+        with pytest.raises(DGLError, match="used by another run"), locked(file):
+            pass
+
+
+def test_a_file_that_only_has_the_name_of_a_lock_is_kept(file):
+    file.parent.mkdir()
+    other = file.parent / ".run.pt.lock"
+    other.write_text("precious")
+    with locked(file):
+        pass
+    assert other.read_text() == "precious"
+
+
+def test_a_forked_process_does_not_keep_the_lock(file):
+    file.parent.mkdir()
+    (file.parent / ".run.pt.lock").write_text("not removed")
+    ready, wait = os.pipe(), os.pipe()
+    with locked(file):
+        child = os.fork()
+        if child == 0:
+            os.write(ready[1], b"x")
+            os.read(wait[0], 1)
+            os._exit(0)
+        os.read(ready[0], 1)
+    try:
+        with locked(file):
+            pass
+    finally:
+        os.write(wait[1], b"x")
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_a_warning(
+    hops, file, number, monkeypatch
+):
+    def refuse(*_):
+        raise OSError(number, "no locks here")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.warns(UserWarning, match="can't be locked.*no locks here"):
+        fit(make(), hops, *SPLIT, epochs=1, checkpoint=file)
+    assert file.exists()
 
 
 def test_a_folder_that_can_not_be_made_is_named_before_training(tmp_path, hops):

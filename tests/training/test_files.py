@@ -325,6 +325,8 @@ def test_foreign_files_are_refused_and_nothing_is_executed(tmp_path):
         with pytest.raises(DGLError, match=r"can't be read as a thing.*Do it"):
             read_file(tmp_path / name, "thing", "Do it again.")
     assert not (tmp_path / "executed").exists()
+    with pytest.raises(DGLError, match="it has format 3"):
+        read_file(tmp_path / "later format", "thing", "")
     with pytest.raises(DGLError, match="does not exist"):
         read_file(tmp_path / "none", "thing", "")
 
