@@ -20,7 +20,7 @@ from ..data import NodeData
 from ..nn.dropout import Dropout
 from ..node_rows import check_ids
 from ..training import Fit
-from ..training.epochs import Run, parameter_groups
+from ..training.epochs import TrainingRun, parameter_groups
 from ..training.predict import check_output, model_device
 from .originals import with_self_loops
 
@@ -201,8 +201,8 @@ def fit_shadow(
             yield logits, data.labels[data.valid[chosen]].to(device)
 
     optimizer = torch.optim.Adam(parameter_groups(model, weight_decay), lr=lr)
-    return Run(model, optimizer, "loss", patience).until(
-        epochs, steps, checked, seed=seed, device=device, progress=progress,
+    return TrainingRun(model, optimizer, "loss", patience).until(
+        epochs, steps, checked, seed=seed, progress=progress,
         on_epoch=on_epoch,
     )  # fmt: skip
 

@@ -1,9 +1,9 @@
-"""Memory for batches that is used again."""
+"""Memory for batches, which is used again."""
 
 import torch
 
-# How many tensors share a piece of memory. It is not public: where torch
-# does not have it, every batch gets memory of its own.
+# Counts the tensors that share a piece of memory. It is not public: if torch
+# lacks it, every batch gets memory of its own.
 _use_count = getattr(torch._C, "_storage_Use_Count", None)
 
 #: Batches whose memory is kept.
@@ -11,18 +11,20 @@ _KEPT = 3
 
 
 class Buffers:
-    """Gives memory for a batch, used before where nobody holds it any more.
+    """Gives memory for a batch, if possible that of an earlier batch.
 
     Fresh memory of the size of a batch costs more than gathering its rows.
-    What is handed out is a view: as long as it, a view of it, or a graph of
-    autograd that saved one is alive, its memory is not given again.
+    What :meth:`get` returns is a view. As long as this view, a view of it, or
+    a graph of autograd that saved one is alive, its memory is not used again.
     """
 
     def __init__(self) -> None:
         self._kept: list[tuple[torch.Tensor, int]] = []
 
-    def get(self, rows: int, columns: tuple, dtype: torch.dtype):
-        """An uninitialised tensor of shape (rows, *columns), on the CPU."""
+    def get(
+        self, rows: int, columns: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
+        """Return an uninitialised tensor of shape (rows, *columns)."""
         for base, alone in self._kept:
             fits = base.shape[1:] == columns and base.dtype == dtype
             if fits and len(base) >= rows and _count(base) == alone:

@@ -1,7 +1,9 @@
 """The epochs of a training run, whatever their steps are made of."""
 
+import copy
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +16,20 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from .checkpoint import Checkpoint
+from .predict import model_device
+from .tensor_files import in_one_line, plain_copy
 
 #: Seconds between two checkpoints.
 _CHECKPOINT_SECONDS = 30.0
 
 #: Gives (logits, labels) for each step of an epoch.
 Source = Callable[[nn.Module, int], Iterator[tuple[torch.Tensor, torch.Tensor]]]
+
+#: What a row of the history holds, at the least.
+_COLUMNS = (
+    "epoch", "train_loss", "valid_loss", "valid_accuracy", "train_seconds",
+    "seconds",
+)  # fmt: skip
 
 
 @dataclass
@@ -33,7 +43,8 @@ class Fit:
         train_seconds (of the epoch's steps) and seconds (since the start,
         evaluation included).
     best_epoch : int
-        The epoch whose weights were kept, from 1.
+        The epoch whose weights were kept, from 1. Of several that are equally
+        good, it is the first.
     """
 
     history: pd.DataFrame
@@ -41,8 +52,9 @@ class Fit:
 
     @property
     def valid_accuracy(self) -> float:
-        """Validation accuracy in the best epoch."""
-        return float(self.history.valid_accuracy[self.best_epoch])
+        """Validation accuracy in the best epoch; nan if there is none."""
+        found = self.history.valid_accuracy
+        return float(found.get(self.best_epoch, math.nan))
 
     @property
     def epoch_seconds(self) -> float:
@@ -52,18 +64,22 @@ class Fit:
     @property
     def seconds(self) -> float:
         """Seconds of the whole run."""
-        return float(self.history.seconds.iloc[-1])
+        return (
+            float(self.history.seconds.iloc[-1]) if len(self.history) else 0.0
+        )
 
     def __str__(self) -> str:
+        if self.best_epoch not in self.history.index:
+            return f"no best epoch among {len(self.history)}"
         return (
             f"best of {len(self.history)} epochs: {self.best_epoch}, "
             f"validation accuracy {self.valid_accuracy:.4f}; "
-            f"{self.epoch_seconds:.3f} s an epoch, {self.seconds:.1f} s in all"
+            f"{self.epoch_seconds:.3f} s per epoch, {self.seconds:.1f} s in all"
         )
 
 
 @dataclass
-class Run:
+class TrainingRun:
     """The state of a training run between epochs."""
 
     model: nn.Module
@@ -74,18 +90,20 @@ class Run:
     best_epoch: int = 0
     best_score: float = math.inf
     rows: list[dict[str, Any]] = field(default_factory=list)
-    #: Whether the weights are those at the end of an epoch.
-    whole: bool = False
 
     def __post_init__(self) -> None:
         self.best = _copy(self.model.state_dict())
+        #: The checkpoint that was taken up, until the optimizer made a step.
+        self._untried: Checkpoint | None = None
 
     @property
     def seconds(self) -> float:
+        """Seconds from the start to the end of the last whole epoch."""
         return self.rows[-1]["seconds"] if self.rows else 0.0
 
     @property
     def exhausted(self) -> bool:
+        """Whether the validation has not improved for too long."""
         return self.epoch - self.best_epoch >= self.patience
 
     def until(
@@ -95,7 +113,6 @@ class Run:
         checked: Source,
         *,
         seed: int,
-        device: torch.device,
         saved: Checkpoint | None = None,
         resume: bool = True,
         progress: bool | None = None,
@@ -106,14 +123,19 @@ class Run:
         The arguments are those of :func:`~dgl_lc.training.fit`; ``source``
         gives the steps of training, ``checked`` those of the validation.
         """
+        device = model_device(self.model)
         with torch.random.fork_rng(
             devices=[device] if device.type == "cuda" else []
         ):
             torch.manual_seed(seed)
-            if saved is not None and resume and saved.exists():
-                self.load(saved.read())
+            if saved is not None:
+                self._begin(saved, resume)
             start = time.perf_counter() - self.seconds
             written = time.perf_counter()
+            # The state at the end of the last whole epoch, until it is
+            # written. An interruption in the middle of an epoch writes it,
+            # not the weights as they are by then.
+            unwritten: dict[str, Any] | None = None
             try:
                 with tqdm(
                     total=epochs, initial=self.epoch, unit="epoch",
@@ -123,6 +145,8 @@ class Run:
                 ) as bar:  # fmt: skip
                     while self.epoch < epochs and not self.exhausted:
                         row = self.one_epoch(source, checked, start)
+                        if saved is not None:
+                            unwritten = self.state()
                         bar.update()
                         bar.set_postfix(
                             loss=f"{row['train_loss']:.3f}",
@@ -130,20 +154,42 @@ class Run:
                         )
                         if on_epoch is not None:
                             on_epoch(row)
+                            if saved is not None:
+                                # It may have changed the learning rate.
+                                unwritten = self.state()
                         now = time.perf_counter()
                         if saved and now - written > _CHECKPOINT_SECONDS:
-                            saved.write(self.state())
+                            unwritten = _write(saved, unwritten)
                             written = now
             finally:
-                # Also when it is interrupted: nothing is lost.
-                if saved is not None and self.whole:
-                    saved.write(self.state())
-                self.restore_best()
+                try:
+                    if saved is not None:
+                        _write(saved, unwritten)
+                finally:
+                    self.restore_best()
         history = pd.DataFrame(self.rows).set_index("epoch")
         return Fit(history, self.best_epoch)
 
-    def one_epoch(self, source: Source, checked: Source, start: float):
-        self.whole = False
+    def _begin(self, saved: Checkpoint, resume: bool) -> None:
+        """Take up the state of a checkpoint, if there is one to resume."""
+        # What a file can't hold is refused now, not after an epoch.
+        self.state()
+        if not resume or not saved.exists():
+            saved.check_replaceable()
+            return
+        state = saved.read()
+        try:
+            self.load(state)
+        except Exception as error:
+            # The file is of a run like this one, but its state is not.
+            self.restore_best()
+            raise saved.refuse(in_one_line(error)) from error
+        self._untried = saved
+
+    def one_epoch(
+        self, source: Source, checked: Source, start: float
+    ) -> dict[str, Any]:
+        """Train for an epoch and evaluate; return the row of the history."""
         began = time.perf_counter()
         loss = self._train(source)
         took = time.perf_counter() - began
@@ -158,12 +204,18 @@ class Run:
             "seconds": time.perf_counter() - start,
         }
         self.rows.append(row)
-        score = valid_loss if self.monitor == "loss" else -accuracy
+        score = self._score(row)
+        # Of equal epochs the first is kept.
         if score < self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = _copy(self.model.state_dict())
-        self.whole = True
         return row
+
+    def _score(self, row: dict[str, Any]) -> float:
+        """Rate an epoch: the lower, the better."""
+        if self.monitor == "loss":
+            return row["valid_loss"]
+        return -row["valid_accuracy"]
 
     def _train(self, source: Source) -> float:
         self.model.train()
@@ -176,66 +228,136 @@ class Run:
             loss = F.cross_entropy(logits, target)
             value = loss.item()
             if not math.isfinite(value):
-                kept = (
-                    f"those of epoch {self.best_epoch}"
-                    if self.best_epoch
-                    else "those it began with"
-                )
                 raise DGLError(
                     f"the loss is {value} in epoch {self.epoch + 1}, batch "
-                    f"{number + 1}: the model's weights are {kept} again. A "
-                    f"smaller lr, or features without nan and inf, may help."
+                    f"{number + 1}: {self._kept}. A smaller lr, or features "
+                    f"without nan and inf, may help."
                 )
             self.optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            self.optimizer.step()
+            self._step()
             total += value * len(target)
             count += len(target)
         return total / count
+
+    def _step(self) -> None:
+        try:
+            self.optimizer.step()
+        except Exception as error:
+            if self._untried is None:
+                raise
+            # Only the optimizer itself can tell what state it needs.
+            raise self._untried.refuse(
+                f"the optimizer can't use its state ({in_one_line(error)})"
+            ) from error
+        self._untried = None
 
     def _evaluate(self, source: Source) -> tuple[float, float]:
         self.model.eval()
         total, right, count = 0.0, 0, 0
         with torch.no_grad():
-            for logits, target in source(self.model, 0):
+            for number, (logits, target) in enumerate(source(self.model, 0)):
                 _check_classes(logits, target)
-                total += float(F.cross_entropy(logits, target)) * len(target)
+                value = float(F.cross_entropy(logits, target))
+                if not math.isfinite(value):
+                    raise DGLError(
+                        f"the validation loss is {value} in epoch "
+                        f"{self.epoch + 1}, batch {number + 1}: {self._kept}. "
+                        f"If the rows of valid hold nan or inf, take these "
+                        f"nodes out of it; if not, a smaller lr may help."
+                    )
+                total += value * len(target)
                 right += int((logits.argmax(dim=1) == target).sum())
                 count += len(target)
         return total / count, right / count
 
+    @property
+    def _kept(self) -> str:
+        """For a message: which weights the model has after an error."""
+        if self.best_epoch:
+            return f"the model's weights are those of epoch {self.best_epoch}"
+        return "the model's weights are those it began with"
+
     def restore_best(self) -> None:
+        """Put back the weights of the best epoch."""
         self.model.load_state_dict(self.best)
 
     def state(self) -> dict[str, Any]:
-        """All it takes to go on, in tensors and plain values."""
-        return {
+        """Copy all it takes to resume, as tensors and plain values."""
+        found = {
             "epoch": self.epoch,
             "best_epoch": self.best_epoch,
-            "best_score": self.best_score,
-            "rows": self.rows,
-            "model": self.model.state_dict(),
+            "rows": list(self.rows),
+            "model": plain_copy(self.model.state_dict(), "model.state_dict()"),
+            # It is a copy, and is never changed in place.
             "best": self.best,
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": plain_copy(
+                self.optimizer.state_dict(), "optimizer.state_dict()"
+            ),
             "generator": torch.get_rng_state(),
         }
+        device = model_device(self.model)
+        if device.type == "cuda":
+            found["cuda_generator"] = torch.cuda.get_rng_state(device)
+        return found
 
     def load(self, state: dict[str, Any]) -> None:
-        self.epoch = state["epoch"]
-        self.best_epoch = state["best_epoch"]
-        self.best_score = state["best_score"]
-        self.rows = state["rows"]
+        """Take up a state; an error of any kind if it is not a whole one."""
+        epoch, best_epoch = state["epoch"], state["best_epoch"]
+        rows = state["rows"]
+        values = [row[column] for row in rows for column in _COLUMNS]
+        if (
+            type(epoch) is not int
+            or type(best_epoch) is not int
+            or not 1 <= best_epoch <= epoch == len(rows)
+            or not all(type(value) in (int, float) for value in values)
+            or not all(map(math.isfinite, values))
+        ):
+            raise DGLError("its history is not that of a run")
+        # Weights of other names or shapes are refused here.
+        self.model.load_state_dict(state["best"])
+        best = _copy(self.model.state_dict())
         self.model.load_state_dict(state["model"])
-        self.best = state["best"]
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["generator"])
-        self.whole = True
+        device = model_device(self.model)
+        if device.type == "cuda" and "cuda_generator" in state:
+            torch.cuda.set_rng_state(state["cuda_generator"], device)
+        self.epoch, self.best_epoch = epoch, best_epoch
+        self.rows, self.best = list(rows), best
+        self.best_score = self._score(rows[best_epoch - 1])
 
 
-def _copy(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    # A state dict refers to the live weights: without a copy the best
-    # epoch's would go on changing.
-    return {name: value.detach().clone() for name, value in state.items()}
+def _write(
+    saved: Checkpoint, state: dict[str, Any] | None
+) -> dict[str, Any] | None:
+    """Write a state if there is one; return it if that failed.
+
+    A full disk must not cost the run: it is a warning.
+    """
+    if state is None:
+        return None
+    try:
+        saved.write(state)
+    except DGLError as error:
+        warnings.warn(
+            f"the checkpoint could not be written, and an earlier one is as "
+            f"it was: {error} Training is not affected.",
+            stacklevel=4,
+        )
+        return state
+    return None
+
+
+def _copy(state: dict[str, Any]) -> dict[str, Any]:
+    # A state dict refers to the live weights: without a copy the weights of
+    # the best epoch would change with every step.
+    return {
+        name: value.detach().clone()
+        if isinstance(value, torch.Tensor)
+        else copy.deepcopy(value)
+        for name, value in state.items()
+    }
 
 
 def _check_classes(logits: torch.Tensor, target: torch.Tensor) -> None:
@@ -247,7 +369,7 @@ def _check_classes(logits: torch.Tensor, target: torch.Tensor) -> None:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Parameter groups: what decays, and what does not."""
+    """Sort parameters into groups: those that decay, and those that do not."""
     spared: frozenset[str] = getattr(model, "no_weight_decay", frozenset())
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
     if not named:

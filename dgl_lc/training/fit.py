@@ -1,7 +1,9 @@
 """Training, on mini-batches of hop features or on the whole graph."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from dgl import DGLError
@@ -9,9 +11,11 @@ from torch import nn
 
 from ..node_rows import NodeRows, check_ids
 from .checkpoint import Checkpoint
-from .epochs import Fit, Run, Source, parameter_groups
+from .description import describe_run
+from .epochs import Fit, Source, TrainingRun, parameter_groups
 from .loader import HopLoader, node_labels
 from .predict import check_output, is_full_graph, model_device
+from .tensor_files import locked
 
 
 def fit(
@@ -43,11 +47,12 @@ def fit(
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(graph, feat)``; gives a row of logits for each row.
+        A model that is called as ``model(graph, feat)`` and gives a row of
+        logits for each row.
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
         What the model reads: hop features (or its inputs) train in
         mini-batches; a graph with its features trains on all of it, one step
-        an epoch.
+        per epoch.
     labels : Tensor
         An integer for each node of the graph.
     train, valid : Tensor
@@ -56,29 +61,37 @@ def fit(
         Other inputs for the validation: in the inductive setting ``inputs``
         are of the training subgraph alone.
     batch_size, epochs, patience : int, optional
-        The paper's by default: 4096, at most 2000, 300 without an
-        improvement.
+        Nodes in a batch, epochs at the most, and epochs without an
+        improvement after which training stops. Default: those of the paper,
+        4096, 2000 and 300.
     lr, weight_decay : float, optional
-        Of Adam. Parameters named in ``model.no_weight_decay`` do not decay.
+        Learning rate and weight decay of Adam. Parameters named in
+        ``model.no_weight_decay`` do not decay.
     optimizer : Optimizer, optional
-        Instead of Adam; lr and weight_decay are then not used.
+        Another optimizer than Adam; lr and weight_decay are then not used.
     monitor : str, optional
         What has to improve: "loss" (of the validation, the default) or
-        "accuracy".
+        "accuracy". Of equally good epochs the first is kept.
     seed : int, optional
-        Of shuffling and dropout; the generator outside stays as it is.
+        Seed of shuffling and dropout; the generator outside stays as it is.
     device : torch.device, optional
-        Where to train. Default: where the model is.
+        Device to train on. Default: that of the model.
     checkpoint : path, optional
-        A file to go on from after an interruption. It is written every half
-        minute, at the end, and when the run is interrupted.
+        A file to resume from after an interruption. It is written every half
+        minute, at the end, and when the run is interrupted: it then holds the
+        state of the last whole epoch. A run resumes only with the same model,
+        optimizer, data and options (``epochs`` and ``patience`` may be
+        others); a difference is an error that names it. If the file can't be
+        written, for example on a full disk, that is a warning and training
+        continues.
     resume : bool, optional
-        Whether to go on from the checkpoint if it is there. Default: True.
+        Whether to resume from the checkpoint if it exists. Default: True.
     progress : bool, optional
-        Show a progress bar. Default: where there is a terminal, after two
+        Whether to show a progress bar. Default: in a terminal, after two
         seconds.
     on_epoch : callable, optional
-        Called with each row of the history; may raise to stop the run.
+        Function that is called with each row of the history. It may raise
+        an exception to stop the run.
 
     Examples
     --------
@@ -114,23 +127,32 @@ def fit(
         optimizer = torch.optim.Adam(
             parameter_groups(model, weight_decay), lr=lr
         )
-    run = Run(model, optimizer, monitor, patience)
-    saved = None
-    if checkpoint is not None:
-        settings = {
-            "batch_size": batch_size, "lr": lr, "weight_decay": weight_decay,
-            "monitor": monitor, "seed": seed, "train": len(train),
-            "valid": len(valid),
-        }  # fmt: skip
-        saved = Checkpoint(Path(checkpoint), model, settings)
-
-    return run.until(
-        epochs, source, checked, seed=seed, device=device, saved=saved,
-        resume=resume, progress=progress, on_epoch=on_epoch,
+    run = TrainingRun(model, optimizer, monitor, patience)
+    train_on = functools.partial(
+        run.until, epochs, source, checked, seed=seed, progress=progress,
+        on_epoch=on_epoch,
     )  # fmt: skip
+    if checkpoint is None:
+        return train_on()
+    path = Path(checkpoint)
+    with locked(path):
+        described = describe_run(
+            model, optimizer, inputs, valid_inputs, labels, train, valid,
+            batch_size=batch_size, monitor=monitor, seed=seed,
+        )  # fmt: skip
+        return train_on(saved=Checkpoint(path, described), resume=resume)
 
 
-def _source(inputs, labels, ids, batch_size, device, shuffle, seed) -> Source:
+def _source(
+    inputs: Any,
+    labels: torch.Tensor,
+    ids: torch.Tensor,
+    batch_size: int,
+    device: torch.device,
+    shuffle: bool,
+    seed: int,
+) -> Source:
+    """Make the steps of an epoch: batches, or the whole graph at once."""
     if is_full_graph(inputs):
         graph, feat = inputs
         graph, feat = graph.to(device), feat.to(device)
@@ -143,7 +165,7 @@ def _source(inputs, labels, ids, batch_size, device, shuffle, seed) -> Source:
         target = node_labels(labels, rows, rows.positions(ids)).to(device)
         ids = ids.to(device)
 
-        def whole(model, epoch):
+        def whole(model: nn.Module, epoch: int) -> Iterator:
             yield check_output(model(graph, feat))[ids], target
 
         return whole
@@ -151,7 +173,7 @@ def _source(inputs, labels, ids, batch_size, device, shuffle, seed) -> Source:
         inputs, ids, labels, batch_size, shuffle, device, seed=seed
     )
 
-    def batches(model, epoch):
+    def batches(model: nn.Module, epoch: int) -> Iterator:
         loader.set_epoch(epoch)
         for batch, target in loader:
             yield check_output(model(None, batch)), target

@@ -1,6 +1,7 @@
 """Mini-batches of rows."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,11 +12,11 @@ from .buffers import Buffers
 
 
 class HopLoader:
-    """Mini-batches of hop features and labels, without a graph.
+    """Gives mini-batches of hop features and labels, without a graph.
 
     Each batch is one gather of rows. With ``shuffle`` the samples themselves
-    are shuffled, anew in every epoch, by the seed and the number of the
-    epoch alone.
+    are shuffled again in every epoch. The order depends only on the seed and
+    the number of the epoch.
 
     Parameters
     ----------
@@ -25,19 +26,19 @@ class HopLoader:
     nids : Tensor
         Ids of the nodes to go through.
     labels : Tensor, optional
-        A label for each node of the graph. Without, batches have none.
+        A label for each node of the graph. Default: batches without labels.
     batch_size : int, optional
         Nodes in a batch; the last batch has the rest. Default: 4096.
     shuffle : bool, optional
-        Default: False.
+        Whether to shuffle the samples. Default: False.
     device : torch.device, optional
-        Where the batches go. For a GPU they are gathered into pinned memory
+        Device of the batches. For a GPU they are gathered into pinned memory
         and copied without waiting.
     seed : int, optional
-        Of the shuffling. Default: 0.
+        Seed of the shuffling. Default: 0.
     rank, world_size : int, optional
-        Go through the rank-th of ``world_size`` shards of equal size, as
-        torch's DistributedSampler does. Default: all.
+        Number of this shard, and of all shards. They are of equal size, as
+        those of torch's DistributedSampler. Default: a single shard.
 
     Examples
     --------
@@ -91,12 +92,15 @@ class HopLoader:
         self._buffers = Buffers()
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be that of this epoch; they count up."""
+        """Set the number of the epoch that the next iteration goes through.
+
+        Later iterations count up from there.
+        """
         self._epoch = epoch
 
     @property
     def num_samples(self) -> int:
-        """Nodes in an epoch of this shard."""
+        """Number of nodes in an epoch of this shard."""
         return -(-len(self.nids) // self._world_size)
 
     def __len__(self) -> int:
@@ -105,7 +109,7 @@ class HopLoader:
     def __iter__(self) -> Iterator:
         order = self._shard(self._epoch)
         self._epoch += 1
-        # index_select: four times as fast as an index.
+        # index_select is four times as fast as nids[order].
         nids = self.nids.index_select(0, order)
         places = nids
         if self._places is not self.nids:
@@ -123,10 +127,11 @@ class HopLoader:
             yield self._finish(batch, None if labels is None else labels[part])
 
     def _shard(self, epoch: int) -> torch.Tensor:
-        """The places in nids of this epoch's samples, in order."""
+        """Return the places in nids of this epoch's samples, in order."""
         count = len(self.nids)
         if self.shuffle:
-            # One stream for each seed and epoch, whatever came before.
+            # Each seed and epoch has a stream of its own, so that a resumed
+            # run draws the same order.
             state = np.random.SeedSequence([self.seed, epoch])
             generator = torch.Generator()
             generator.manual_seed(int(state.generate_state(1, np.uint64)[0]))
@@ -135,7 +140,7 @@ class HopLoader:
             order = torch.arange(count)
         if self._world_size == 1:
             return order
-        # Shards have one size: the first samples fill up the last shards.
+        # Shards have equal sizes: the first samples fill up the last shards.
         whole = self.num_samples * self._world_size
         repeated = order.repeat(-(-whole // count))[:whole]
         return repeated[self._rank :: self._world_size]
@@ -158,7 +163,7 @@ class HopLoader:
                 out = self._buffers.get(rows, columns, hops.dtype)
         return hops.take(places, nids, out)
 
-    def _finish(self, batch: NodeRows, labels: torch.Tensor | None):
+    def _finish(self, batch: NodeRows, labels: torch.Tensor | None) -> Any:
         if self.device is not None:
             batch = batch.to(self.device, non_blocking=True)
             if labels is not None:
@@ -192,7 +197,7 @@ def as_rows(hops: NodeRows | Sequence) -> NodeRows:
 def node_labels(
     labels: torch.Tensor, hops: NodeRows, nids: torch.Tensor
 ) -> torch.Tensor:
-    """The labels of some nodes, checked."""
+    """Return the labels of some nodes, checked."""
     if not isinstance(labels, torch.Tensor):
         labels = torch.as_tensor(labels)
     if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():

@@ -1,4 +1,4 @@
-"""Using a model: logits of some nodes."""
+"""Prediction: the logits of some nodes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from .loader import HopLoader, as_rows
 
 
 def is_full_graph(inputs: Any) -> bool:
-    """Whether inputs are a graph and its features."""
+    """Tell whether inputs are a graph and its features."""
     return (
         isinstance(inputs, (tuple, list))
         and len(inputs) == 2
@@ -30,26 +30,26 @@ def predict(
     batch_size: int = 16384,
     device: torch.device | str | None = None,
 ) -> torch.Tensor:
-    """The model's output for some nodes, in evaluation mode.
+    """Compute the model's output for some nodes, in evaluation mode.
 
     Parameters
     ----------
     model : nn.Module
-        Called as ``model(graph, feat)``.
+        A model that is called as ``model(graph, feat)``.
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
-        What the model reads: hop features or its inputs, in batches; or the
-        whole graph.
+        What the model reads. Hop features, or a sequence of inputs, are
+        read in batches; a graph with its features is read as a whole.
     nodes : Tensor, optional
         Ids of nodes; the output is in this order. Default: all rows.
     batch_size : int, optional
-        Rows at a time. Default: 16384.
+        Rows in a batch. Default: 16384.
     device : torch.device, optional
-        Where to compute. Default: where the model is.
+        Device to compute on. Default: that of the model.
 
     Returns
     -------
     Tensor
-        On the CPU, a row for each node.
+        A row for each node, on the CPU.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def predict(
 
 
 def model_device(model: nn.Module) -> torch.device:
-    """Where the model's parameters are."""
+    """Return the device of the model's parameters."""
     for parameter in model.parameters():
         return parameter.device
     return torch.device("cpu")

@@ -1,34 +1,26 @@
 """Training: what is learned, kept, written and refused."""
 
 import copy
+import math
 
 import dgl
+import pandas as pd
 import pytest
 import torch
 from dgl import DGLError
+from tiny_task import DATA, SPLIT, make
 from torch import nn
 
 from dgl_lc.data import block_model
 from dgl_lc.experiments.named_models import MODELS
 from dgl_lc.experiments.originals import GCN
 from dgl_lc.experiments.train_one import prepare, train_model
-from dgl_lc.nn import FSGNN, LCGPRGNN, SGC
+from dgl_lc.nn import LCGPRGNN, SGC
 from dgl_lc.testing.reference import dense_filter
-from dgl_lc.training import fit, load_model, predict, save_model
-
-DATA = block_model(400, num_feats=16, seed=2)
-SPLIT = (DATA.labels, DATA.train, DATA.valid)
+from dgl_lc.training import Fit, fit, predict
 
 
-def make(kind=SGC, **options):
-    torch.manual_seed(0)
-    sizes = [DATA.num_feats, DATA.num_classes]
-    if kind is not SGC:
-        sizes.insert(1, 8)
-    return kind(*sizes, **options)
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def hops():
     return make().precompute(DATA.graph, DATA.feat)
 
@@ -98,49 +90,6 @@ def test_the_same_seed_gives_the_same_weights(hops):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_an_interrupted_run_goes_on_where_it_was(tmp_path):
-    kind = {"K": 2, "dropout": 0.5}
-    inputs = make(LCGPRGNN, **kind).precompute(DATA.graph, DATA.feat)
-    options = {"batch_size": 64, "patience": 100}
-    whole = make(LCGPRGNN, **kind)
-    expected = fit(whole, inputs, *SPLIT, epochs=8, **options)
-
-    def interrupt(row):
-        if row["epoch"] == 4:
-            raise KeyboardInterrupt
-
-    model = make(LCGPRGNN, **kind)
-    file = tmp_path / "deep" / "run.pt"
-    with pytest.raises(KeyboardInterrupt):
-        fit(model, inputs, *SPLIT, epochs=8, checkpoint=file,
-            on_epoch=interrupt, **options)  # fmt: skip
-    again = make(LCGPRGNN, **kind)
-    found = fit(again, inputs, *SPLIT, epochs=8, checkpoint=file, **options)
-    assert found.history.train_loss.tolist() == (
-        expected.history.train_loss.tolist()
-    )
-    assert found.best_epoch == expected.best_epoch
-    for key, value in whole.state_dict().items():
-        assert torch.equal(again.state_dict()[key], value), key
-    # Finished: called again, there is nothing left to do.
-    third = make(LCGPRGNN, **kind)
-    fit(third, inputs, *SPLIT, epochs=8, checkpoint=file, **options)
-    assert torch.equal(third.gamma, whole.gamma)
-
-
-def test_a_checkpoint_of_another_model_or_run_is_refused(tmp_path, hops):
-    file = tmp_path / "run.pt"
-    fit(make(), hops, *SPLIT, epochs=2, checkpoint=file)
-    with pytest.raises(DGLError, match="of another model"):
-        fit(make(bias=False), hops, *SPLIT, epochs=3, checkpoint=file)
-    with pytest.raises(DGLError, match=r"lr=0.01 there, 0.5 here"):
-        fit(make(), hops, *SPLIT, epochs=3, checkpoint=file, lr=0.5)
-    fit(make(), hops, *SPLIT, epochs=3, checkpoint=file, lr=0.5, resume=False)
-    file.write_text("no file of torch")
-    with pytest.raises(DGLError, match="can't be read"):
-        fit(make(), hops, *SPLIT, epochs=3, checkpoint=file)
-
-
 def test_a_nan_loss_stops_and_keeps_the_last_good_weights(hops):
     model = make()
 
@@ -154,6 +103,77 @@ def test_a_nan_loss_stops_and_keeps_the_last_good_weights(hops):
         fit(model, hops, *SPLIT, epochs=5, on_epoch=break_it, lr=1e-3)
     for key, value in kept.items():
         assert torch.equal(model.state_dict()[key], value)
+
+
+@pytest.mark.parametrize("monitor", ["loss", "accuracy"])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_bad_row_of_the_validation_is_an_error(hops, bad, monitor):
+    inputs = [hops[2].clone()]
+    inputs[0][DATA.valid[3]] = bad
+    model = make()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(
+        DGLError, match=r"validation loss is nan in epoch 1, batch 1.*began"
+    ):
+        fit(model, inputs, *SPLIT, epochs=3, monitor=monitor)
+    for key, value in before.items():
+        assert torch.equal(model.state_dict()[key], value)
+
+
+def test_a_validation_that_goes_bad_keeps_the_best_weights(hops):
+    model = make()
+    kept: dict = {}
+
+    class Breaking(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            if len(kept) and self.steps == 2:
+                model.fc.weight.data.fill_(torch.inf)
+            self.steps += 1
+
+    optimizer = Breaking(model.parameters(), lr=1e-3)
+    optimizer.steps = 0
+
+    def keep(row):
+        kept.update(copy.deepcopy(model.state_dict()))
+
+    with pytest.raises(DGLError, match=r"validation loss.*epoch 3.*epoch 2"):
+        fit(model, hops, *SPLIT, epochs=5, on_epoch=keep, optimizer=optimizer,
+            batch_size=10_000)  # fmt: skip
+    for key, value in kept.items():
+        assert torch.equal(model.state_dict()[key], value)
+
+
+def test_a_fit_without_a_best_epoch_can_be_printed():
+    columns = [
+        "train_loss", "valid_loss", "valid_accuracy", "train_seconds",
+        "seconds",
+    ]  # fmt: skip
+    none = Fit(pd.DataFrame(columns=columns), 0)
+    assert str(none) == "no best epoch among 0"
+    assert none.seconds == 0
+    one = Fit(pd.DataFrame([[1, 1, 0.5, 1, 1]], [1], columns=columns), 0)
+    assert str(one) == "no best epoch among 1"
+    assert math.isnan(one.valid_accuracy)
+
+
+def test_of_equal_epochs_the_first_is_kept(hops):
+    model = make()
+    # Nothing changes in a step, so that all epochs are equally good.
+    found = fit(model, hops, *SPLIT, epochs=6, patience=3, lr=0.0)
+    assert found.best_epoch == 1
+    assert len(found.history) == 4
+    assert found.history.valid_loss.nunique() == 1
+    # Steps that change no prediction: the weights are those of epoch 1.
+    seen = []
+    found = fit(
+        model, hops, *SPLIT, epochs=4, lr=1e-9, monitor="accuracy",
+        on_epoch=lambda row: seen.append(copy.deepcopy(model.state_dict())),
+    )  # fmt: skip
+    assert found.history.valid_accuracy.nunique() == 1
+    assert found.best_epoch == 1
+    assert torch.equal(model.fc.weight, seen[0]["fc.weight"])
+    assert not torch.equal(model.fc.weight, seen[3]["fc.weight"])
 
 
 def test_the_whole_graph_trains_by_the_same_call():
@@ -215,32 +235,6 @@ def test_predictions_are_in_the_order_of_the_nodes(hops):
     )
     assert model.training
     assert len(every) == 400
-
-
-@pytest.mark.parametrize("name", [n for n in MODELS if n.startswith("LC")])
-def test_a_saved_model_gives_the_same_predictions(name, tmp_path):
-    torch.manual_seed(0)
-    model = MODELS[name](DATA.num_feats, 8, DATA.num_classes)
-    inputs = model.precompute(DATA.graph, DATA.feat)
-    save_model(model, tmp_path / "model.pt")
-    again = load_model(tmp_path / "model.pt")
-    assert not again.training
-    torch.testing.assert_close(predict(again, inputs), predict(model, inputs))
-
-
-def test_what_a_file_of_a_model_can_not_hold_is_refused(tmp_path):
-    with pytest.raises(DGLError, match="not a whole model"):
-        save_model(nn.Linear(2, 2), tmp_path / "model.pt")
-    with pytest.raises(DGLError, match="no name"):
-        save_model(make(FSGNN, activation=torch.sin), tmp_path / "model.pt")
-    torch.save({"kind": "other"}, tmp_path / "other.pt")
-    with pytest.raises(DGLError, match="not a model"):
-        load_model(tmp_path / "other.pt")
-    with pytest.raises(DGLError, match="is not there"):
-        load_model(tmp_path / "none.pt")
-    torch.save(nn.Linear(2, 2), tmp_path / "code.pt")
-    with pytest.raises(DGLError, match="can't be read"):
-        load_model(tmp_path / "code.pt")
 
 
 def inductive():

@@ -1,0 +1,158 @@
+"""What a training run is made of, in words that can be compared.
+
+A checkpoint holds the description of its run. Names are for a message, and
+long content (features, edges, labels) is described by its digest.
+"""
+
+import re
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .._common.digest import digest
+from ..hops import HopFeatures
+from ..node_rows import ModelInputs, NodeRows
+from ..storage.hop_store import StoredHops
+from .predict import is_full_graph
+
+#: What every module has, whatever its class.
+_OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+
+
+def describe_run(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    inputs: NodeRows | Sequence,
+    valid_inputs: NodeRows | Sequence | None,
+    labels: torch.Tensor,
+    train: torch.Tensor,
+    valid: torch.Tensor,
+    **settings: Any,
+) -> dict[str, str]:
+    """Describe everything that the result of a training run depends on.
+
+    The arguments are those of :func:`~dgl_lc.training.fit`, checked;
+    ``settings`` are those among them that are plain values.
+    """
+    found = {name: repr(value) for name, value in settings.items()}
+    found.update(_of_model(model))
+    found.update(_of_optimizer(optimizer, model))
+    labels = torch.as_tensor(labels).cpu()
+    for name, ids in (("train", train), ("valid", valid)):
+        found[f"{name} (digest)"] = digest(ids)
+        found[f"labels of {name} (digest)"] = digest(labels[ids].long())
+    found.update(_of_inputs("inputs", inputs))
+    if valid_inputs is not None and valid_inputs is not inputs:
+        found.update(_of_inputs("valid_inputs", valid_inputs))
+    return found
+
+
+def _of_model(model: nn.Module) -> Iterator[tuple[str, str]]:
+    yield "model", type(model).__name__
+    for name, value in _config(model).items():
+        yield f"model's {name}", _text(value)
+    for name, module in model.named_modules():
+        text = f"{type(module).__name__}({module.extra_repr()})"
+        # A model may keep its dropout as a number, for F.dropout. None often
+        # stands for something that is not computed yet.
+        plain = [
+            f"{key}={_text(value)}"
+            for key, value in sorted(vars(module).items())
+            if key not in _OWN_ATTRIBUTES
+            and f"{key}=" not in text
+            and _is_plain(value)
+        ]
+        where = f"module {name!r}" if name else "outermost module"
+        yield where, _without_addresses(" ".join([text, *plain]))
+    for name, value in model.state_dict().items():
+        shape = getattr(value, "shape", ())
+        kind = getattr(value, "dtype", type(value).__name__)
+        yield f"shape of {name}", f"{tuple(shape)} of {kind}"
+
+
+def _config(model: nn.Module) -> dict[str, Any]:
+    try:
+        found = getattr(model, "config", None)
+    except NotImplementedError:
+        # A model of a user's own that is derived from ours.
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _of_optimizer(
+    optimizer: torch.optim.Optimizer, model: nn.Module
+) -> Iterator[tuple[str, str]]:
+    kind = type(optimizer)
+    yield "optimizer", f"{kind.__module__}.{kind.__qualname__}"
+    names = {id(p): name for name, p in model.named_parameters()}
+    for number, group in enumerate(optimizer.param_groups):
+        where = f" (parameter group {number})"
+        for name, value in group.items():
+            if name == "params":
+                value = [names.get(id(p), "?") for p in value]
+            yield f"optimizer's {name}{where}", _text(value)
+
+
+def _of_inputs(name: str, inputs: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(inputs, StoredHops):
+        yield name, "a hop store"
+        yield f"{name}: key", inputs.key
+        return
+    if is_full_graph(inputs):
+        graph, feat = inputs
+        yield name, "a graph with features"
+        yield f"{name}: feat (digest)", digest(feat)
+        yield from _of_graph(f"{name}: graph", graph)
+        return
+    if isinstance(inputs, HopFeatures):
+        yield name, f"hop features of hops {inputs.hops}"
+        yield f"{name}: filter", str(inputs.filter)
+    elif isinstance(inputs, ModelInputs):
+        yield name, f"inputs {inputs.names}"
+    else:
+        yield name, f"a sequence of {len(inputs)} tensors"
+    if isinstance(inputs, NodeRows) and inputs.nodes is not None:
+        yield f"{name}: nodes (digest)", digest(inputs.nodes)
+    for number, values in enumerate(inputs):
+        if not isinstance(values, np.ndarray):
+            values = torch.as_tensor(values)
+        where = f"{name}: tensor {number}"
+        yield where, f"{tuple(values.shape)} of {values.dtype}"
+        yield f"{where} (digest)", digest(values)
+
+
+def _of_graph(name: str, graph: Any) -> Iterator[tuple[str, str]]:
+    for kind in graph.ntypes:
+        yield f"{name}: nodes of {kind}", str(graph.num_nodes(kind))
+        for key, value in graph.nodes[kind].data.items():
+            yield f"{name}: ndata[{key!r}] of {kind} (digest)", digest(value)
+    for kind in graph.canonical_etypes:
+        ends = graph.edges(form="uv", order="eid", etype=kind)
+        digests = ", ".join(digest(end.long()) for end in ends)
+        yield f"{name}: edges of {kind} (digests)", digests
+        for key, value in graph.edges[kind].data.items():
+            yield f"{name}: edata[{key!r}] of {kind} (digest)", digest(value)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_plain(item) for item in value)
+    return isinstance(value, (bool, int, float, complex, str, *_FUNCTIONS))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        value = value.tolist()
+    if isinstance(value, _FUNCTIONS):
+        return f"{value.__module__}.{value.__qualname__}"
+    return _without_addresses(repr(value))
+
+
+def _without_addresses(text: str) -> str:
+    """Take out what differs between two processes."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)

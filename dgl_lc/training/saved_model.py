@@ -1,0 +1,87 @@
+"""Files of models: their configuration and their weights."""
+
+from pathlib import Path
+from typing import Any
+
+from dgl import DGLError
+from torch import nn
+
+from .tensor_files import in_one_line, read_file, write_file
+
+_KIND = "model"
+_ADVICE = "Save the model again, or name another file."
+
+
+def save_model(model: nn.Module, path: str | Path) -> None:
+    """Write a model of ``dgl_lc.nn`` with its configuration to a file.
+
+    The file is written in one step. If that fails, the earlier file is
+    intact; a file that neither dgl-lc nor torch wrote is not replaced.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dgl_lc.nn import SGC
+    >>> from dgl_lc.training import load_model, save_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(SGC(10, 3, K=4), f"{folder}/sgc.pt")
+    ...     load_model(f"{folder}/sgc.pt")
+    SGC(
+      K=4
+      (fc): Linear(in_features=10, out_features=3, bias=True)
+    )
+    """
+    name = type(model).__name__
+    if _models().get(name) is not type(model):
+        raise DGLError(
+            f"{name} is not a whole model of dgl_lc.nn: save its "
+            f"state_dict() with torch.save instead."
+        )
+    config: Any = model.config
+    if "activation" in config and config["activation"] is None:
+        raise DGLError(
+            f"the activation of this {name} has no name that a file could "
+            f"hold: save its state_dict() with torch.save instead."
+        )
+    content = {"name": name, "config": config, "state": model.state_dict()}
+    write_file(Path(path), _KIND, content)
+
+
+def load_model(path: str | Path) -> nn.Module:
+    """Read a model that :func:`save_model` wrote, in evaluation mode.
+
+    Nothing in the file is executed. A file that is damaged, or not of a
+    model, is a DGLError.
+    """
+    content = read_file(Path(path), _KIND, _ADVICE)
+    name, known = content.get("name"), _models()
+    if not isinstance(name, str) or name not in known:
+        raise DGLError(
+            f"{path} holds a {name!r}, which is not a model of dgl_lc.nn. "
+            f"{_ADVICE}"
+        )
+    try:
+        model = known[name](**content["config"])
+        state = content["state"]
+        kinds = {v.dtype for v in state.values() if v.is_floating_point()}
+        if len(kinds) == 1:
+            # Loading would otherwise round the weights of a float64 model.
+            model.to(kinds.pop())
+        model.load_state_dict(state)
+    except Exception as error:
+        # The configuration may be of another version, or of no model at all.
+        raise DGLError(
+            f"{path} does not hold a {name} that can be made again "
+            f"({in_one_line(error)}). {_ADVICE}"
+        ) from None
+    return model.eval()
+
+
+def _models() -> dict[str, type[nn.Module]]:
+    from .. import nn as models
+
+    return {
+        name: getattr(models, name)
+        for name in models.__all__
+        if hasattr(getattr(models, name), "config")
+    }
