@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+
+from dgl_lc.testing.random_graphs import graphs, make_features  # noqa: F401
 
 assert dgl_lc.__version__
 
@@ -31,34 +32,10 @@ settings.load_profile("dgl-lc")
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 
-@st.composite
-def graphs(draw, max_nodes=40, max_edges=150):
-    """Directed graphs: isolated nodes, hubs, self-loops, multi-edges."""
-    n = draw(st.integers(1, max_nodes))
-    m = draw(st.integers(0, max_edges))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    source, target = rng.integers(0, n, m), rng.integers(0, n, m)
-    if draw(st.booleans()):
-        target[: m // 2] = rng.integers(0, n)
-    if draw(st.booleans()):
-        source[: m // 3] = target[: m // 3]
-    idtype = draw(st.sampled_from([torch.int32, torch.int64]))
-    g = dgl.graph(
-        (torch.from_numpy(source), torch.from_numpy(target)),
-        num_nodes=n,
-        idtype=idtype,
-    )
-    formats = draw(st.sampled_from(["coo", "csc made", "only csr"]))
-    if formats == "csc made":
-        g.create_formats_()
-    elif formats == "only csr":
-        g = g.formats("csr")
-    return g
-
-
-def make_features(n, d, seed=0, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(n, d, generator=generator).to(dtype)
+@pytest.fixture
+def shared_data():
+    """The folder of real graphs, which may not exist."""
+    return SHARED
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""What the tests and the self-test share; nothing else imports it."""
