@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from .analyse import Kinds, unify
 from .check import check
-from .choke import LOCK
 from .emit import emit
-from .errors import LCError, first_line, refuse
 from .evaluate import Evaluator, check_guards
-from .inputs import name_inputs
-from .probes import Call, copy_model, make_probe, read_call, trace
+from .lc_version import LCVersion
+from .model_inputs import name_inputs
 from .push import Pusher
+from .recognise import Kinds, unify
+from .refusals import LCError, first_line, refuse
 from .report import make_report
-from .version import LCVersion
+from .tracing.dgl_hooks import LOCK
+from .tracing.probes import Call, copy_model, make_probe, read_call, trace
 
 __all__ = ["lc_transform", "LCError", "LCVersion"]
 

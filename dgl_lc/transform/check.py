@@ -13,18 +13,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from .analyse import LINEAR, close
 from .emit import LCModule
-from .errors import LCError, first_line, refuse
 from .evaluate import Evaluator
-from .inputs import Input, InputRows, apply_word
-from .letters import Word
+from .filter_words import Word
 from .linearise import LinearModel, LinearVersion
-from .precompute import precompute_plainly
-from .probes import Call, make_probe
+from .model_inputs import Input, InputRows, apply_word
+from .precompute_inputs import precompute_plainly
 from .push import Pusher
+from .recognise import LINEAR, close
+from .refusals import LCError, first_line, refuse
 from .report import Report
-from .values import Value, leaves, values_in
+from .tracing.probes import Call, make_probe
+from .tracing.values import Value, leaves, values_in
 
 _ADVICE = (
     "This is a model that dgl_lc can't transform rightly: please report it"

@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from .analyse import TRAINING
-from .errors import refuse
-from .letters import Word
+from .filter_words import Word
 from .push import Pushed, Pusher
-from .values import Value, replace, values_in
-from .words import stack_words, take_words
+from .recognise import TRAINING
+from .refusals import refuse
+from .stacked_rows import stack_words, take_words
+from .tracing.values import Value, replace, values_in
 
 
 def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> "LCModule":

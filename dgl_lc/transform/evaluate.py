@@ -6,11 +6,11 @@ import dgl
 import torch
 from dgl.base import ALL
 
-from .analyse import TRAINING, callable_of
-from .choke import edge_softmax, gsddmm, gspmm
-from .errors import refuse
-from .probes import Call
-from .values import Guard, Value, replace, values_in
+from .recognise import TRAINING, callable_of
+from .refusals import refuse
+from .tracing.dgl_hooks import edge_softmax, gsddmm, gspmm
+from .tracing.probes import Call
+from .tracing.values import Guard, Value, replace, values_in
 
 
 class Evaluator:

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from .analyse import LINEAR
 from .emit import LCModule
 from .evaluate import Evaluator
-from .probes import Call
 from .push import Pusher
-from .values import Value, leaves, replace
+from .recognise import LINEAR
+from .tracing.probes import Call
+from .tracing.values import Value, leaves, replace
 
 
 class LinearModel(Evaluator):

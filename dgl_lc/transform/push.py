@@ -13,11 +13,11 @@ from typing import Any
 
 import torch
 
-from .analyse import LINEAR, Kinds
-from .errors import refuse
 from .evaluate import refuse_trouble
-from .letters import Aggregate, Diagonal, Letter, Polynomial, Word, degree
-from .values import Trace, Value, leaves, values_in
+from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word, degree
+from .recognise import LINEAR, Kinds
+from .refusals import refuse
+from .tracing.values import Trace, Value, leaves, values_in
 
 #: What a value is a sum of: source -> word -> coefficient.
 Form = dict[Value, dict[Word, float]]

@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ..precompute.memory import format_bytes
-from .analyse import AFFINE, DROPOUT, LINEAR
-from .inputs import Input, Names
-from .letters import degree
+from .filter_words import degree
+from .model_inputs import Input, Names
 from .push import Pusher
+from .recognise import AFFINE, DROPOUT, LINEAR
 
 
 @dataclass(frozen=True)

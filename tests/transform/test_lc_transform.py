@@ -19,7 +19,7 @@ from dgl_lc import LCError, lc_transform
 from dgl_lc.data import block_model
 from dgl_lc.experiments import originals
 from dgl_lc.training import fit, predict
-from dgl_lc.transform import choke
+from dgl_lc.transform.tracing import dgl_hooks
 
 
 @pytest.fixture(autouse=True)
@@ -430,12 +430,12 @@ def test_loader_gives_batches(graph, feat):
 
 
 def test_patches_are_undone_also_after_an_error(graph, feat):
-    before = choke._spmm.gspmm_internal
+    before = dgl_hooks._spmm.gspmm_internal
     call = nn.Module.__call__
     lc_transform(Layers(*gcn()).double(), graph, feat)
     with pytest.raises(LCError):
         lc_transform(ZOO["gat"]().model.double(), graph, feat)
-    assert choke._spmm.gspmm_internal is before
+    assert dgl_hooks._spmm.gspmm_internal is before
     assert nn.Module.__call__ is call
     assert torch._C._len_torch_function_stack() == 0
 

@@ -15,7 +15,7 @@ from zoo import HID, IN, OUT, Function, Layers
 
 from dgl_lc import LCError, lc_transform
 from dgl_lc.precompute.reference import dense_filter
-from dgl_lc.transform import inputs as inputs_file
+from dgl_lc.transform import model_inputs as inputs_file
 from dgl_lc.transform import push as push_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lambda_max")

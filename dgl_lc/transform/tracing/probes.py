@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from .choke import GraphTracer, run
-from .errors import LCError, refuse
+from ..refusals import LCError, refuse
+from .dgl_hooks import GraphTracer, run
 from .values import Trace, leaves, replace
 
 _PRIMES = [

@@ -20,9 +20,9 @@ from dgl.view import HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from .errors import LCError, first_line
-from .numbers import MATH, is_followed, plain
-from .trace import Tracer, hidden
+from ..refusals import LCError, first_line
+from .followed_numbers import MATH, is_followed, plain
+from .torch_tracer import Tracer, hidden
 
 _spmm = sys.modules["dgl.ops.spmm"]
 _sddmm = sys.modules["dgl.ops.sddmm"]

@@ -1,8 +1,8 @@
 """Tracing: what a model computes on a probe graph, as a list of values.
 
 The model runs as it is, on real tensors. A torch function mode sees every
-torch function, :mod:`dgl_lc.transform.choke` the few functions through which
-all of DGL's message passing goes.
+torch function, :mod:`dgl_lc.transform.tracing.dgl_hooks` the few functions
+through which all of DGL's message passing goes.
 """
 
 import operator
@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from ..nn.dropout import Dropout
-from .errors import refuse
-from .numbers import Real, Whole, is_followed, plain
+from ...nn.dropout import Dropout
+from ..refusals import refuse
+from .followed_numbers import Real, Whole, is_followed, plain
 from .values import Guard, Trace, Value, leaves, replace, values_in
 
 #: Operators, however they are spelled; True: the operands are swapped.

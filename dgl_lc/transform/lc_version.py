@@ -7,13 +7,13 @@ import torch
 
 from ..training.loader import HopLoader
 from .emit import LCModule
-from .errors import LCError
 from .evaluate import Evaluator, check_guards
-from .inputs import Input, InputRows
-from .precompute import precompute
-from .probes import Call, differences, read_call
+from .model_inputs import Input, InputRows
+from .precompute_inputs import precompute
+from .refusals import LCError
 from .report import Report
-from .values import Guard
+from .tracing.probes import Call, differences, read_call
+from .tracing.values import Guard
 
 
 class LCVersion:
@@ -88,7 +88,7 @@ class LCVersion:
         """The module's code, without what torch.fx adds to free memory."""
         lines = self.module.code.strip().splitlines()
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
-        return "\n".join(lines).replace("dgl_lc_transform_words_", "")
+        return "\n".join(lines).replace("dgl_lc_transform_stacked_rows_", "")
 
     def rows(self, inputs: InputRows, ids: torch.Tensor) -> InputRows:
         """The rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``."""

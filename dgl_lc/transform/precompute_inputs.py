@@ -17,7 +17,8 @@ from ..precompute import block_aggregate
 from ..precompute.inputs import check_nodes
 from ..precompute.memory import format_bytes, parse_bytes
 from .evaluate import Evaluator
-from .inputs import (
+from .filter_words import Diagonal, Polynomial
+from .model_inputs import (
     Filter,
     Input,
     InputRows,
@@ -28,7 +29,6 @@ from .inputs import (
     scale,
     units_of,
 )
-from .letters import Diagonal, Polynomial
 
 
 @dataclass

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ..hops import HopFeatures
-from .choke import gspmm
 from .evaluate import Evaluator
-from .letters import Aggregate, Diagonal, Letter, Polynomial, Word
-from .values import Value
+from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word
+from .tracing.dgl_hooks import gspmm
+from .tracing.values import Value
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from .errors import LCError, first_line, refuse
-from .values import Guard, Trace, Value, leaves, replace, values_in
+from .refusals import LCError, first_line, refuse
+from .tracing.values import Guard, Trace, Value, leaves, replace, values_in
 
 
 class _Training:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from .values import Value
+from .tracing.values import Value
 
 
 @dataclass(frozen=True)
