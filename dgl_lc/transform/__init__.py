@@ -15,11 +15,11 @@ from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
 from .model_inputs import name_inputs
 from .push import Pusher
-from .recognise import Kinds, unify
+from .recognise import OperationKinds, unify
 from .refusals import LCError, first_line, refuse
 from .report import make_report
 from .tracing.dgl_hooks import LOCK
-from .tracing.probes import Call, copy_model, make_probe, read_call, trace
+from .tracing.probes import ModelCall, copy_model, make_probe, read_call, trace
 
 __all__ = ["lc_transform", "LCError", "LCVersion"]
 
@@ -137,7 +137,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _transform(call: Call, seed: int, options: _Options) -> LCVersion:
+def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     """Transform once, with the probes that a seed makes."""
     try:
         how = options.exact_bias, options.ignore_edge_dropout
@@ -146,7 +146,7 @@ def _transform(call: Call, seed: int, options: _Options) -> LCVersion:
         other = trace(make_probe(call, seed + 1), False, *how)
         training = trace(make_probe(call, seed), True, *how)
         unified = unify(first, other, training)
-        kinds = Kinds(probe.model, probe.num_nodes)
+        kinds = OperationKinds(probe.model, probe.num_nodes)
         pusher = Pusher(unified, kinds, options.fold, options.exact_bias)
         pushed = pusher.push()
         with torch.no_grad():

@@ -23,7 +23,7 @@ from .push import Pusher
 from .recognise import LINEAR, close
 from .refusals import LCError, first_line, refuse
 from .report import Report
-from .tracing.probes import Call, make_probe
+from .tracing.probes import ModelCall, make_probe
 from .tracing.values import Value, leaves, values_in
 
 _ADVICE = (
@@ -32,7 +32,7 @@ _ADVICE = (
 
 
 def check(
-    call: Call, module: LCModule, inputs: list[Input],
+    call: ModelCall, module: LCModule, inputs: list[Input],
     pusher: Pusher, report: Report,
 ) -> str:  # fmt: skip
     """Compare the LC version with the model; says what was compared."""
@@ -79,7 +79,7 @@ class _Replay(Evaluator):
         return super()._evaluate(value)
 
 
-def _check_trace(probe: Call, pusher: Pusher) -> None:
+def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
     """Compare what was traced with the model: values and gradients."""
     probe.model.eval()
     replay = _Replay(probe)
@@ -120,7 +120,7 @@ class _NotApplicableError(Exception):
     """The model does not run on such a graph."""
 
 
-def _permutes(word: Word, evaluate: Evaluator, probe: Call) -> bool:
+def _permutes(word: Word, evaluate: Evaluator, probe: ModelCall) -> bool:
     """Whether a word only gives the nodes another order."""
     n = probe.num_nodes
     matrix = apply_word(word, torch.eye(n), evaluate)
@@ -133,7 +133,7 @@ def _permutes(word: Word, evaluate: Evaluator, probe: Call) -> bool:
     )
 
 
-def _with_parameters(module: LCModule, probe: Call) -> LCModule:
+def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
     """A copy of the LC version with the parameters of a probe's model."""
     made = copy.deepcopy(module)
     its = probe.model.state_dict()
@@ -148,7 +148,7 @@ def _tensors(output: Any) -> list[torch.Tensor]:
 
 
 def _check_equal(
-    probe: Call, module: LCModule, rows: InputRows, name: str
+    probe: ModelCall, module: LCModule, rows: InputRows, name: str
 ) -> None:
     probe.model.eval()
     with torch.no_grad():
@@ -161,7 +161,7 @@ def _check_equal(
 
 
 def _check_linearised(
-    probe: Call, module: LCModule, rows: InputRows, pusher: Pusher
+    probe: ModelCall, module: LCModule, rows: InputRows, pusher: Pusher
 ) -> None:
     model = LinearModel(probe, pusher)
     version = LinearVersion(_with_parameters(module, probe), pusher)
@@ -184,7 +184,7 @@ def _compare(
         )  # fmt: skip
 
 
-def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
+def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
     made = _with_parameters(module, probe)
     with torch.no_grad():
         whole = _tensors(made(*rows))

@@ -9,14 +9,14 @@ from dgl.base import ALL
 from .recognise import TRAINING, callable_of
 from .refusals import refuse
 from .tracing.dgl_hooks import edge_softmax, gsddmm, gspmm
-from .tracing.probes import Call
+from .tracing.probes import ModelCall
 from .tracing.values import Guard, Value, replace, values_in
 
 
 class Evaluator:
     """Evaluates static values for one call of the model, each once."""
 
-    def __init__(self, call: Call):
+    def __init__(self, call: ModelCall):
         self.call = call
         self._values: dict[int, Any] = {}
         self._graphs: dict[Any, dgl.DGLGraph] = {}

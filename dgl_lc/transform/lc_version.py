@@ -9,10 +9,10 @@ from ..training.loader import HopLoader
 from .emit import LCModule
 from .evaluate import Evaluator, check_guards
 from .model_inputs import Input, InputRows
-from .precompute_inputs import precompute
+from .precompute_inputs import precompute_inputs
 from .refusals import LCError
 from .report import Report
-from .tracing.probes import Call, differences, read_call
+from .tracing.probes import ModelCall, differences, read_call
 from .tracing.values import Guard
 
 
@@ -31,7 +31,7 @@ class LCVersion:
     """
 
     def __init__(
-        self, call: Call, module: LCModule, inputs: list[Input],
+        self, call: ModelCall, module: LCModule, inputs: list[Input],
         guards: list[Guard], report: Report,
     ):  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
@@ -79,7 +79,7 @@ class LCVersion:
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
-            return precompute(
+            return precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress
             )
 

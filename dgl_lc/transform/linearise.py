@@ -15,14 +15,14 @@ from .emit import LCModule
 from .evaluate import Evaluator
 from .push import Pusher
 from .recognise import LINEAR
-from .tracing.probes import Call
+from .tracing.probes import ModelCall
 from .tracing.values import Value, leaves, replace
 
 
 class LinearModel(Evaluator):
     """Evaluates the values of a model, the non-linear ones replaced."""
 
-    def __init__(self, call: Call, pusher: Pusher):
+    def __init__(self, call: ModelCall, pusher: Pusher):
         super().__init__(call)
         self._pusher = pusher
 

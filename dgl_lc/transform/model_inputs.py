@@ -16,7 +16,7 @@ from .tracing.values import Value
 
 
 @dataclass(frozen=True)
-class Filter:
+class NormedAggregate:
     """An aggregation between two diagonals, either of which may be ones."""
 
     left: Diagonal | None
@@ -24,7 +24,7 @@ class Filter:
     right: Diagonal | None
 
 
-Unit = Filter | Diagonal | Polynomial
+Unit = NormedAggregate | Diagonal | Polynomial
 
 
 def units_of(word: Word) -> tuple[Unit, ...]:
@@ -47,7 +47,9 @@ def units_of(word: Word) -> tuple[Unit, ...]:
             if left is None or not its_own:
                 right = word[place]
                 place += 1
-        found.append(Filter(left, letter, right))  # type: ignore[arg-type]
+        found.append(
+            NormedAggregate(left, letter, right)  # type: ignore[arg-type]
+        )
     return tuple(found)
 
 
@@ -77,13 +79,17 @@ class Input:
         return self.formula
 
 
-class Names:
+class FilterNames:
     """Names of filters, given as they come: S, S₂, …"""
 
     def __init__(self, inputs: Sequence[tuple[Value, Word]]):
         self.units: dict[Unit, str] = {}
         every = [unit for _, word in inputs for unit in units_of(word)]
-        for kind, letter in ((Filter, "S"), (Polynomial, "P"), (Diagonal, "D")):
+        for kind, letter in (
+            (NormedAggregate, "S"),
+            (Polynomial, "P"),
+            (Diagonal, "D"),
+        ):
             mine = [u for u in dict.fromkeys(every) if isinstance(u, kind)]
             for number, unit in enumerate(mine, 1):
                 several = str(number).translate(_BELOW)
@@ -114,7 +120,7 @@ _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈�
 
 
 def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
-    names = Names(inputs)
+    names = FilterNames(inputs)
     found: list[Input] = []
     used: set[str] = set()
     for value, word in inputs:
@@ -152,7 +158,7 @@ def source_name(value: Value) -> str:
 
 
 def _describe(unit: Unit) -> str:
-    if isinstance(unit, Filter):
+    if isinstance(unit, NormedAggregate):
         parts = ["diag · " if unit.left else "", _adjacency(unit.aggregate),
                  " · diag" if unit.right else ""]  # fmt: skip
         return "".join(parts)

@@ -19,9 +19,9 @@ from ..precompute.memory import format_bytes, parse_bytes
 from .evaluate import Evaluator
 from .filter_words import Diagonal, Polynomial
 from .model_inputs import (
-    Filter,
     Input,
     InputRows,
+    NormedAggregate,
     Unit,
     apply_word,
     diagonal_values,
@@ -39,7 +39,7 @@ class _Tree:
     further: dict[Unit, "_Tree"] = field(default_factory=dict)
 
 
-def precompute(
+def precompute_inputs(
     inputs: list[Input],
     evaluate: Evaluator,
     nodes: Any = None,
@@ -84,7 +84,7 @@ class _Work:
         self._budget = budget
         self._dtype = dtype
         self._options = {"device": device, "progress": progress}
-        self._specs: dict[Filter, dict[str, Any] | None] = {}
+        self._specs: dict[NormedAggregate, dict[str, Any] | None] = {}
         self._held = 0
         self.results: dict[int, torch.Tensor] = {}
 
@@ -151,12 +151,12 @@ class _Work:
     ) -> dict[int, torch.Tensor]:  # fmt: skip
         """The filter, ``times`` times: the hops, and the last if needed."""
         wanted = sorted({*hops, times})
-        spec = self._spec(unit) if isinstance(unit, Filter) else None
+        spec = self._spec(unit) if isinstance(unit, NormedAggregate) else None
         nodes = None if all_rows else self._nodes
         if rows.numel() == 0:
             return dict.fromkeys(wanted, rows if nodes is None else rows[nodes])
         if spec is not None:
-            assert isinstance(unit, Filter)
+            assert isinstance(unit, NormedAggregate)
             flat = rows.reshape(len(rows), -1)
             found = block_aggregate(
                 self._evaluate.graph(unit.aggregate.graph), flat, times,
@@ -181,7 +181,7 @@ class _Work:
         made = 0
         if unit.right is not None:
             rows, made = self._scaled(unit.right, rows), rows.nbytes
-        plain = Filter(None, unit.aggregate, None)
+        plain = NormedAggregate(None, unit.aggregate, None)
         with self.holding(made):
             rows = self._apply(plain, rows, 1, [1], all_rows=True)[1]
         if unit.left is not None:
@@ -208,13 +208,13 @@ class _Work:
             total.add_(inner.results.pop(number), alpha=coefficient)
         return total
 
-    def _spec(self, unit: Filter) -> dict[str, Any] | None:
+    def _spec(self, unit: NormedAggregate) -> dict[str, Any] | None:
         """The engine's name of a filter's norms, on this graph."""
         if unit not in self._specs:
             self._specs[unit] = self._find_spec(unit)
         return self._specs[unit]
 
-    def _find_spec(self, unit: Filter) -> dict[str, Any] | None:
+    def _find_spec(self, unit: NormedAggregate) -> dict[str, Any] | None:
         evaluate, letter = self._evaluate, unit.aggregate
         graph = evaluate.graph(letter.graph)
         weight = None

@@ -15,7 +15,7 @@ import torch
 
 from .evaluate import refuse_trouble
 from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word, degree
-from .recognise import LINEAR, Kinds
+from .recognise import LINEAR, OperationKinds
 from .refusals import refuse
 from .tracing.values import Trace, Value, leaves, values_in
 
@@ -38,7 +38,7 @@ class Pushed:
     """
 
     trace: Trace
-    kinds: Kinds
+    kinds: OperationKinds
     needs: dict[Value, list[Word]] = field(default_factory=dict)
     inputs: list[tuple[Value, Word]] = field(default_factory=list)
     folded: list[Polynomial] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Pusher:
     """
 
     def __init__(
-        self, trace: Trace, kinds: Kinds, fold: bool, exact_bias: bool
+        self, trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
     ):
         self._trace = trace
         self._kinds = kinds

@@ -199,7 +199,7 @@ _DROPOUTS = frozenset({
 })  # fmt: skip
 
 
-class Kinds:
+class OperationKinds:
     """How each operation treats rows, found out by trying.
 
     An operation is row-wise if it does to some of the rows, in any order,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..precompute.memory import format_bytes
 from .filter_words import degree
-from .model_inputs import Input, Names
+from .model_inputs import FilterNames, Input
 from .push import Pusher
 from .recognise import AFFINE, DROPOUT, LINEAR
 
@@ -128,7 +128,7 @@ def make_report(
                 max(map(degree, words)),
             )
         )  # fmt: skip
-    names = Names(pushed.inputs)
+    names = FilterNames(pushed.inputs)
     columns = sum(entry.columns for entry in inputs)
     size = sum(
         entry.columns * entry.value.example.element_size() for entry in inputs

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..refusals import LCError, first_line
 from .followed_numbers import MATH, is_followed, plain
-from .torch_tracer import Tracer, hidden
+from .torch_tracer import TorchTracer, hidden
 
 _spmm = sys.modules["dgl.ops.spmm"]
 _sddmm = sys.modules["dgl.ops.sddmm"]
@@ -53,7 +53,7 @@ LOCK = threading.RLock()
 _active = threading.local()
 
 
-class GraphTracer(Tracer):
+class GraphTracer(TorchTracer):
     """A tracer that knows DGL's graphs.
 
     A graph is a key: the name of a graph the user gave, or a tuple

@@ -27,7 +27,7 @@ _PRIMES = [
 
 
 @dataclass
-class Call:
+class ModelCall:
     """A call of the model: its arguments, and what belongs to the graph.
 
     Attributes
@@ -62,7 +62,7 @@ class Call:
         return not (of_edges and ("edge" in name or "weight" in name))
 
 
-def read_call(model: nn.Module, args: tuple, kwargs: dict) -> Call:
+def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
     """Find the graphs and the graph-sized tensors of a call."""
     if not isinstance(model, nn.Module):
         refuse(
@@ -70,7 +70,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> Call:
             "Give the model, then what it is called with: "
             "lc_transform(model, g, x)",
         )  # fmt: skip
-    call = Call(model, args, kwargs)
+    call = ModelCall(model, args, kwargs)
     given = [*_named(args, kwargs)]
     held = [*_held(model)]
     graphs = [item for item in given + held if _is_graph(item[1])]
@@ -115,7 +115,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> Call:
     return call
 
 
-def differences(call: Call, other: Call) -> Iterator[str]:
+def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:
     """What two calls of one model differ in, other than graph and features."""
     here, there = _arguments(call), _arguments(other)
     if len(here) != len(there):
@@ -126,7 +126,7 @@ def differences(call: Call, other: Call) -> Iterator[str]:
             yield f"{name}, which was {_show(one)} and is {_show(two)}"
 
 
-def _arguments(call: Call) -> list[tuple[str, Any]]:
+def _arguments(call: ModelCall) -> list[tuple[str, Any]]:
     """The arguments by name. A graph or tensor that was there before is
     its name: what was given once may not be two things later."""
     try:
@@ -205,7 +205,7 @@ def _check_graph(name: str, graph: dgl.DGLGraph) -> None:
         )  # fmt: skip
 
 
-def make_probe(call: Call, seed: int, kind: str = "random") -> Call:
+def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
     """A call like the user's, on a small graph, of a copy of the model.
 
     Parameters
@@ -247,7 +247,7 @@ def make_probe(call: Call, seed: int, kind: str = "random") -> Call:
         return same.get(id(leaf), leaf)
 
     args, kwargs = replace(call.args, swap), replace(call.kwargs, swap)
-    return Call(model, args, kwargs, graphs, inputs)
+    return ModelCall(model, args, kwargs, graphs, inputs)
 
 
 def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
@@ -264,7 +264,7 @@ def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
     return primes[place]
 
 
-def _free_primes(call: Call) -> list[int]:
+def _free_primes(call: ModelCall) -> list[int]:
     """Prime sizes that are no width of anything in this call."""
     used: set[int] = set()
     tensors = [
@@ -324,7 +324,7 @@ def _resample(
     return found
 
 
-def copy_model(call: Call) -> nn.Module:
+def copy_model(call: ModelCall) -> nn.Module:
     """The model with parameters of its own, and the graph it has."""
     kept = [*call.graphs.values(), *call.inputs.values()]
     return _copy(call.model, {id(item): item for item in kept})
@@ -363,7 +363,7 @@ def _random_state() -> tuple:
 
 
 def trace(
-    call: Call,
+    call: ModelCall,
     training: bool,
     split_bias: bool = False,
     ignore_edge_dropout: bool = False,

@@ -96,7 +96,7 @@ _INPLACE_LAST = frozenset({
 })  # fmt: skip
 
 
-class Tracer(TorchFunctionMode):
+class TorchTracer(TorchFunctionMode):
     """Records what a model does.
 
     Parameters
