@@ -13,17 +13,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from .emit import LCModule
+from .apply_words import apply_word, precompute_plainly
 from .evaluate import Evaluator
 from .filter_words import Word
+from .input_rows import InputRows
+from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
-from .model_inputs import Input, InputRows, apply_word
-from .precompute_inputs import precompute_plainly
+from .linearity import LINEAR, close
+from .model_inputs import Input
 from .push import Pusher
-from .recognise import LINEAR, close
 from .refusals import LCError, first_line, refuse
 from .report import Report
-from .tracing.probes import ModelCall, make_probe
+from .tracing.model_call import ModelCall
+from .tracing.probes import make_probe
 from .tracing.values import Value, leaves, values_in
 
 _ADVICE = (

@@ -5,25 +5,22 @@ needed at. The module has the user's submodules, parameters and buffers under
 their own names; its code reads like the user's, with aggregations gone.
 """
 
-import copy
 import keyword
 import operator
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from .filter_words import Word
+from .lc_module import LCModule, build_module, share_parts
 from .push import Pushed, Pusher
-from .recognise import TRAINING
-from .refusals import refuse
 from .stacked_rows import stack_words, take_words
-from .tracing.values import Value, replace, values_in
+from .tracing.values import TRAINING, Value, replace, values_in
 
 
-def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> "LCModule":
+def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
     """The LC version of a model.
 
     Parameters
@@ -215,123 +212,17 @@ class _Emitter:
         )
         self._graph.output(result)
 
-    def module(self) -> "LCModule":
+    def module(self) -> LCModule:
         root = nn.Module()
-        _share(self._model, root)
+        share_parts(self._model, root)
         for name, tensor in self._constants.items():
             root.register_buffer(name, tensor, persistent=False)
         name = f"{type(self._model).__name__}LC"
-        made = _build(root, self._graph, name, self._model.training)
+        made = build_module(root, self._graph, name, self._model.training)
         made.no_weight_decay = getattr(
             self._model, "no_weight_decay", frozenset()
         )
         return made
-
-
-class LCModule(fx.GraphModule):
-    """The LC version as a module: ``module(*rows)``, without a graph."""
-
-    #: Parameters that training should not decay: the model's.
-    no_weight_decay: frozenset[str] = frozenset()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Training calls a model with (graph, features).
-        if len(args) == 2 and args[0] is None:
-            args = tuple(args[1])
-        args, kwargs = replace((args, kwargs), self._widened)
-        return super().__call__(*args, **kwargs)
-
-    def _widened(self, rows: Any) -> Any:
-        """Rows that are stored with fewer bits, as the parameters are."""
-        halves = (torch.float16, torch.bfloat16)
-        if not isinstance(rows, torch.Tensor) or rows.dtype not in halves:
-            return rows
-        kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
-        return rows.to(next(kinds, rows.dtype))
-
-    def __reduce__(self):
-        # torch.fx would run the code to find the graph, and training would
-        # be what it happens to be then.
-        def named(leaf: Any) -> Any:
-            return _Name(leaf.name) if isinstance(leaf, fx.Node) else leaf
-
-        nodes = [
-            (n.op, n.target, replace((n.args, n.kwargs), named), n.name)
-            for n in self.graph.nodes
-        ]
-        parts = [dict(getattr(self, kind)) for kind in _KINDS]
-        unsaved = set(self._non_persistent_buffers_set)
-        state = type(self).__name__, self.training, self.no_weight_decay
-        return _from_parts, (nodes, parts, unsaved, *state)
-
-    def __deepcopy__(self, memo: dict) -> "LCModule":
-        root = nn.Module()
-        _share(self, root)
-        for kind in _KINDS:
-            setattr(root, kind, copy.deepcopy(getattr(self, kind), memo))
-        graph = copy.deepcopy(self.graph)
-        name = type(self).__name__
-        made = _build(root, graph, name, self.training)
-        made.no_weight_decay = self.no_weight_decay
-        memo[id(self)] = made
-        return made
-
-
-@dataclass(frozen=True)
-class _Name:
-    """Stands for a node of a graph that is stored."""
-
-    name: str
-
-
-def _from_parts(nodes, parts, unsaved, name, training, no_weight_decay):
-    """An LC version that was pickled."""
-    graph = fx.Graph()
-    made: dict[str, fx.Node] = {}
-
-    def node(leaf: Any) -> Any:
-        return made[leaf.name] if isinstance(leaf, _Name) else leaf
-
-    for op, target, arguments, variable in nodes:
-        args, kwargs = replace(arguments, node)
-        made[variable] = graph.create_node(op, target, args, kwargs, variable)
-    root = nn.Module()
-    for kind, part in zip(_KINDS, parts, strict=True):
-        getattr(root, kind).update(part)
-    root._non_persistent_buffers_set |= unsaved
-    module = _build(root, graph, name, training)
-    module.no_weight_decay = no_weight_decay
-    return module
-
-
-#: What torch.fx keeps on a module.
-_FX = ("meta", "_graph", "_code")
-_KINDS = ("_modules", "_parameters", "_buffers")
-
-
-def _build(
-    root: nn.Module, graph: fx.Graph, name: str, training: bool
-) -> LCModule:
-    made = LCModule(root, graph, name)
-    # Also what no operation uses: the state_dict is the user's.
-    _share(root, made)
-    made.training = training
-    return made
-
-
-def _share(model: nn.Module, onto: nn.Module) -> None:
-    """Give a module what another has, under the same names."""
-    for kind in _KINDS:
-        getattr(onto, kind).clear()
-        for name, item in getattr(model, kind).items():
-            if name in _FX or hasattr(fx.GraphModule, name):
-                refuse(
-                    "", f"the attribute {name!r}",
-                    "has a name that torch.fx uses itself",
-                    "Rename it",
-                )  # fmt: skip
-            getattr(onto, kind)[name] = item
-    onto._non_persistent_buffers_set |= model._non_persistent_buffers_set
 
 
 def _variable(value: Value) -> str:

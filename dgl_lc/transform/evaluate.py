@@ -6,11 +6,17 @@ import dgl
 import torch
 from dgl.base import ALL
 
-from .recognise import TRAINING, callable_of
 from .refusals import refuse
 from .tracing.dgl_hooks import edge_softmax, gsddmm, gspmm
-from .tracing.probes import ModelCall
-from .tracing.values import Guard, Value, replace, values_in
+from .tracing.model_call import ModelCall
+from .tracing.values import (
+    TRAINING,
+    Guard,
+    Value,
+    callable_of,
+    replace,
+    values_in,
+)
 
 
 class Evaluator:

@@ -6,13 +6,14 @@ from typing import Any
 import torch
 
 from ..training.loader import HopLoader
-from .emit import LCModule
 from .evaluate import Evaluator, check_guards
-from .model_inputs import Input, InputRows
+from .input_rows import InputRows
+from .lc_module import LCModule
+from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
 from .refusals import LCError
 from .report import Report
-from .tracing.probes import ModelCall, differences, read_call
+from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
 
 

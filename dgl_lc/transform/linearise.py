@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from .emit import LCModule
 from .evaluate import Evaluator
+from .lc_module import LCModule
+from .linearity import LINEAR
 from .push import Pusher
-from .recognise import LINEAR
-from .tracing.probes import ModelCall
+from .tracing.model_call import ModelCall
 from .tracing.values import Value, leaves, replace
 
 

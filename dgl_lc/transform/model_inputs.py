@@ -8,49 +8,16 @@ from typing import Any
 
 import torch
 
-from ..hops import HopFeatures
-from .evaluate import Evaluator
-from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word
-from .tracing.dgl_hooks import gspmm
+from .filter_words import (
+    Aggregate,
+    Diagonal,
+    NormedAggregate,
+    Polynomial,
+    Unit,
+    Word,
+    units_of,
+)
 from .tracing.values import Value
-
-
-@dataclass(frozen=True)
-class NormedAggregate:
-    """An aggregation between two diagonals, either of which may be ones."""
-
-    left: Diagonal | None
-    aggregate: Aggregate
-    right: Diagonal | None
-
-
-Unit = NormedAggregate | Diagonal | Polynomial
-
-
-def units_of(word: Word) -> tuple[Unit, ...]:
-    """A word as filters: every norm goes to the aggregation it belongs to."""
-    found: list[Unit] = []
-    place = 0
-    while place < len(word):
-        letter = word[place]
-        place += 1
-        if not isinstance(letter, Aggregate):
-            found.append(letter)
-            continue
-        left = right = None
-        if found and isinstance(found[-1], Diagonal):
-            left = found.pop()
-        if place < len(word) and isinstance(word[place], Diagonal):
-            # The norm before the next aggregation is that one's own.
-            following = word[place + 1 : place + 2]
-            its_own = following and isinstance(following[0], Aggregate)
-            if left is None or not its_own:
-                right = word[place]
-                place += 1
-        found.append(
-            NormedAggregate(left, letter, right)  # type: ignore[arg-type]
-        )
-    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -115,7 +82,11 @@ class FilterNames:
 
 
 _ABOVE = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
 _BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
 _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉ .", "01234567890123456789__")
 
 
@@ -180,83 +151,3 @@ def _adjacency(letter: Aggregate) -> str:
         graph = graph[1]
     name = f"A({graph}{''.join(f', {s}' for s in reversed(steps))})"
     return name if letter.weight is None else f"weighted {name}"
-
-
-# Applying letters the plain way, as DGL does
-
-
-def apply_word(
-    word: Word, rows: torch.Tensor, evaluate: Evaluator
-) -> torch.Tensor:
-    """A word, applied to features with a row for each node."""
-    for letter in reversed(word):
-        rows = _apply_letter(letter, rows, evaluate)
-    return rows
-
-
-def _apply_letter(
-    letter: Letter, rows: torch.Tensor, evaluate: Evaluator
-) -> torch.Tensor:
-    if isinstance(letter, Diagonal):
-        return scale(letter, rows, evaluate)
-    if isinstance(letter, Polynomial):
-        total = torch.zeros_like(rows)
-        for coefficient, word in letter.terms:
-            total = total + coefficient * apply_word(word, rows, evaluate)
-        return total
-    if rows.numel() == 0:
-        return rows
-    graph, rows = evaluate.graph(letter.graph), rows.contiguous()
-    if letter.weight is None:
-        return gspmm(graph._graph, "copy_lhs", "sum", rows, None)
-    weight = edge_weight(letter, evaluate).to(rows)
-    weight = weight.reshape(-1, *[1] * (rows.dim() - 1))
-    return gspmm(graph._graph, "mul", "sum", rows, weight)
-
-
-def edge_weight(letter: Aggregate, evaluate: Evaluator) -> torch.Tensor:
-    assert letter.weight is not None
-    weight = evaluate(letter.weight).reshape(-1)
-    return 1 / weight if letter.inverse else weight
-
-
-def scale(
-    diagonal: Diagonal, rows: torch.Tensor, evaluate: Evaluator
-) -> torch.Tensor:
-    factor = diagonal_values(diagonal, evaluate).to(rows)
-    return rows * factor.reshape(-1, *[1] * (rows.dim() - 1))
-
-
-def diagonal_values(diagonal: Diagonal, evaluate: Evaluator) -> torch.Tensor:
-    factor = evaluate(diagonal.factor).reshape(-1)
-    return 1 / factor if diagonal.inverse else factor
-
-
-class InputRows(HopFeatures):
-    """The inputs of an LC version, for some nodes.
-
-    Iterating gives the tensors, in the order of ``lc.inputs``; loaders and
-    ``fit`` take it as they take hop features.
-    """
-
-    @property
-    def stack(self) -> torch.Tensor:
-        """Only inputs of one shape can be one stack of rows."""
-        return torch.cat(list(self))
-
-    def take(
-        self,
-        places: torch.Tensor,
-        nodes: torch.Tensor,
-        out: torch.Tensor | None = None,
-    ) -> "InputRows":
-        # Inputs may differ in their columns: there is no one stack to fill.
-        parts = [tensor[places.to(tensor.device)] for tensor in self]
-        return InputRows(parts, self._hops, None, nodes)
-
-    def __repr__(self) -> str:
-        columns = [tuple(tensor.shape[1:]) for tensor in self]
-        return f"InputRows(rows={self._num_rows}, columns={columns})"
-
-    def _like(self, tensors, hops) -> "InputRows":
-        return InputRows(tensors, hops, None, self.nodes)

@@ -16,19 +16,11 @@ from dgl import DGLError
 from ..precompute import block_aggregate
 from ..precompute.inputs import check_nodes
 from ..precompute.memory import format_bytes, parse_bytes
+from .apply_words import diagonal_values, edge_weight, scale
 from .evaluate import Evaluator
-from .filter_words import Diagonal, Polynomial
-from .model_inputs import (
-    Input,
-    InputRows,
-    NormedAggregate,
-    Unit,
-    apply_word,
-    diagonal_values,
-    edge_weight,
-    scale,
-    units_of,
-)
+from .filter_words import Diagonal, NormedAggregate, Polynomial, Unit, units_of
+from .input_rows import InputRows
+from .model_inputs import Input
 
 
 @dataclass
@@ -243,12 +235,3 @@ class _Work:
         used = degrees > 0
         expected = degrees[used].to(values) ** power
         return torch.allclose(values[used], expected, rtol=1e-6, atol=0)
-
-
-def precompute_plainly(inputs: list[Input], evaluate: Evaluator) -> InputRows:
-    """All inputs, letter by letter as DGL does: for probes."""
-    parts = []
-    for entry in inputs:
-        rows = evaluate(entry.value).detach()
-        parts.append(apply_word(entry.word, rows, evaluate))
-    return InputRows(parts, range(len(parts)), None)

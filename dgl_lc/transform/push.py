@@ -15,7 +15,8 @@ import torch
 
 from .evaluate import refuse_trouble
 from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word, degree
-from .recognise import LINEAR, OperationKinds
+from .linearity import LINEAR
+from .recognise import OperationKinds
 from .refusals import refuse
 from .tracing.values import Trace, Value, leaves, values_in
 

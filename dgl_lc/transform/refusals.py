@@ -4,6 +4,12 @@ from typing import NoReturn
 
 from dgl import DGLError
 
+#: Advice on a number that differs from graph to graph.
+FIXED_NUMBERS = (
+    "Pass the number as a fixed attribute of the model, or compute what "
+    "needs it before the model"
+)
+
 
 class LCError(DGLError):
     """A model, or a part of one, that can't be transformed.

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from ..precompute.memory import format_bytes
 from .filter_words import degree
+from .linearity import AFFINE, LINEAR
 from .model_inputs import FilterNames, Input
 from .push import Pusher
-from .recognise import AFFINE, DROPOUT, LINEAR
+from .recognise import DROPOUT
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from zoo import HID, IN, OUT, Function, Layers
 
 from dgl_lc import LCError, lc_transform
 from dgl_lc.precompute.reference import dense_filter
-from dgl_lc.transform import model_inputs as inputs_file
+from dgl_lc.transform import apply_words as words_file
 from dgl_lc.transform import push as push_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lambda_max")
@@ -221,7 +221,7 @@ def reversed_words(monkeypatch):
 
 def dropped_diagonals(monkeypatch):
     monkeypatch.setattr(
-        inputs_file, "scale", lambda diagonal, rows, evaluate: rows
+        words_file, "scale", lambda diagonal, rows, evaluate: rows
     )
 
 

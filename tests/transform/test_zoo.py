@@ -10,9 +10,9 @@ from conftest import make_features
 from zoo import IN, REFUSED, TAKEN, ZOO
 
 from dgl_lc import LCError, lc_transform
+from dgl_lc.transform.apply_words import precompute_plainly
 from dgl_lc.transform.evaluate import Evaluator
-from dgl_lc.transform.precompute_inputs import precompute_plainly
-from dgl_lc.transform.tracing.probes import read_call
+from dgl_lc.transform.tracing.model_call import read_call
 
 EVERY = pytest.mark.parametrize("name", TAKEN)
 pytestmark = pytest.mark.filterwarnings("ignore:.*lambda_max")

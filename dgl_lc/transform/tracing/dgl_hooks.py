@@ -20,7 +20,6 @@ from dgl.view import HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from ..refusals import LCError, first_line
 from .followed_numbers import MATH, is_followed, plain
 from .torch_tracer import TorchTracer, hidden
 
@@ -413,21 +412,3 @@ def tracing(tracer: GraphTracer) -> Iterator[None]:
                 else:
                     setattr(owner, name, original)
             _active.tracer = None
-
-
-def run(tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict):
-    """The model's output; whatever goes wrong is an LCError."""
-    try:
-        with tracing(tracer):
-            return model(*args, **kwargs)
-    except LCError:
-        raise
-    except Exception as error:
-        raise LCError(
-            tracer.failed_in, type(error).__name__,
-            f"the model does not run on another graph with the same kind of "
-            f"features ({first_line(error)})",
-            "Look for parameters, features or numbers of the size of your "
-            "graph (a learnable embedding for each node, weights for each "
-            "edge): they can't be transformed",
-        ) from error  # fmt: skip

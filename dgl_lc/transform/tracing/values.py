@@ -4,6 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
+
+class _Training:
+    """Stands for ``self.training`` among the arguments of a call."""
+
+    def __repr__(self) -> str:
+        return "training"
+
+
+TRAINING = _Training()
+
 
 @dataclass(eq=False)
 class Value:
@@ -106,6 +118,16 @@ def name_of(function: Any) -> str:
         if getattr(function, "__name__", "") == "__get__":
             return getattr(owner, "__name__", "?")
     return getattr(function, "__name__", str(function))
+
+
+def callable_of(value: Value, model: nn.Module) -> Callable:
+    """The function that a value calls."""
+    if value.op == "module":
+        return model.get_submodule(value.target)
+    if getattr(value.target, "__name__", "") == "__get__":
+        name = value.target.__self__.__name__
+        return lambda tensor: getattr(tensor, name)
+    return value.target
 
 
 def leaves(item: Any) -> list:

@@ -1,0 +1,35 @@
+"""The inputs of an LC version for some nodes: what loaders and fit take."""
+
+import torch
+
+from ..hops import HopFeatures
+
+
+class InputRows(HopFeatures):
+    """The inputs of an LC version, for some nodes.
+
+    Iterating gives the tensors, in the order of ``lc.inputs``; loaders and
+    ``fit`` take it as they take hop features.
+    """
+
+    @property
+    def stack(self) -> torch.Tensor:
+        """Only inputs of one shape can be one stack of rows."""
+        return torch.cat(list(self))
+
+    def take(
+        self,
+        places: torch.Tensor,
+        nodes: torch.Tensor,
+        out: torch.Tensor | None = None,
+    ) -> "InputRows":
+        # Inputs may differ in their columns: there is no one stack to fill.
+        parts = [tensor[places.to(tensor.device)] for tensor in self]
+        return InputRows(parts, self._hops, None, nodes)
+
+    def __repr__(self) -> str:
+        columns = [tuple(tensor.shape[1:]) for tensor in self]
+        return f"InputRows(rows={self._num_rows}, columns={columns})"
+
+    def _like(self, tensors, hops) -> "InputRows":
+        return InputRows(tensors, hops, None, self.nodes)
