@@ -17,6 +17,7 @@ from dgl_lc import LCError, lc_transform
 from dgl_lc.precompute.reference import dense_filter
 from dgl_lc.transform import apply_words as words_file
 from dgl_lc.transform import push as push_file
+from dgl_lc.transform.polynomials import PolynomialFinder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*lambda_max")
 
@@ -236,7 +237,7 @@ def lost_letter(monkeypatch):
 
 
 def ignored_coefficients(monkeypatch):
-    right = push_file.Pusher._sum_up
+    right = PolynomialFinder._sum_up
 
     def wrong(self, value):
         return {
@@ -244,7 +245,7 @@ def ignored_coefficients(monkeypatch):
             for source, words in right(self, value).items()
         }
 
-    monkeypatch.setattr(push_file.Pusher, "_sum_up", wrong)
+    monkeypatch.setattr(PolynomialFinder, "_sum_up", wrong)
 
 
 @pytest.mark.parametrize(
