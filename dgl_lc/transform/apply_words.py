@@ -6,7 +6,7 @@ from .evaluate import Evaluator
 from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word
 from .input_rows import InputRows
 from .model_inputs import Input
-from .tracing.dgl_hooks import gspmm
+from .tracing.graph_tracer import gspmm
 
 
 def apply_word(

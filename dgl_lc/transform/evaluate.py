@@ -7,7 +7,7 @@ import torch
 from dgl.base import ALL
 
 from .refusals import refuse
-from .tracing.dgl_hooks import edge_softmax, gsddmm, gspmm
+from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.model_call import ModelCall
 from .tracing.values import (
     TRAINING,

@@ -5,10 +5,8 @@ torch function, :mod:`dgl_lc.transform.tracing.dgl_hooks` the few functions
 through which all of DGL's message passing goes.
 """
 
-import operator
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,29 +14,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
-from ..refusals import refuse
-from .followed_numbers import Real, Whole, is_followed, plain
-from .values import Guard, Trace, Value, leaves, replace, values_in
+from .call_spelling import one_spelling
+from .followed_numbers import is_followed, plain
+from .recorder import Recorder, hidden, shape_of
+from .values import Guard, Value, leaves, replace, values_in
 
-#: Operators, however they are spelled; True: the operands are swapped.
-_OPERATORS = {
-    "add": (operator.add, False), "radd": (operator.add, True),
-    "sub": (operator.sub, False), "rsub": (operator.sub, True),
-    "mul": (operator.mul, False), "rmul": (operator.mul, True),
-    "div": (operator.truediv, False), "rdiv": (operator.truediv, True),
-    "truediv": (operator.truediv, False),
-    "rtruediv": (operator.truediv, True),
-    "subtract": (operator.sub, False), "multiply": (operator.mul, False),
-    "divide": (operator.truediv, False),
-    "true_divide": (operator.truediv, False),
-    "pow": (operator.pow, False), "rpow": (operator.pow, True),
-    "matmul": (operator.matmul, False), "rmatmul": (operator.matmul, True),
-    "mm": (operator.matmul, False), "neg": (operator.neg, False),
-    "negative": (operator.neg, False), "getitem": (operator.getitem, False),
-    "eq": (operator.eq, False), "ne": (operator.ne, False),
-    "lt": (operator.lt, False), "le": (operator.le, False),
-    "gt": (operator.gt, False), "ge": (operator.ge, False),
-}  # fmt: skip
 #: Questions about a tensor whose answer is no tensor and no graph's size.
 _METADATA = frozenset({
     "dim", "ndimension", "is_floating_point", "is_complex", "is_contiguous",
@@ -75,28 +55,9 @@ _NO_OPS = frozenset({
     "to", "type", "type_as", "contiguous", "float", "double", "half", "long",
     "int", "cpu", "cuda", "bfloat16", "bool", "requires_grad_",
 })  # fmt: skip
-_LIKE = {
-    "zeros_like": torch.zeros, "ones_like": torch.ones,
-    "empty_like": torch.zeros, "full_like": torch.full,
-    "new_zeros": torch.zeros, "new_ones": torch.ones,
-    "new_empty": torch.zeros, "new_full": torch.full,
-}  # fmt: skip
-_SHAPED_AS = {
-    "expand_as": torch.Tensor.expand,
-    "view_as": torch.Tensor.view,
-    "reshape_as": torch.Tensor.reshape,
-}
 
 
-#: Functions of torch.nn.functional whose last argument is ``inplace``.
-_INPLACE_LAST = frozenset({
-    "relu", "relu6", "elu", "selu", "celu", "leaky_relu", "silu", "mish",
-    "hardtanh", "hardswish", "hardsigmoid", "threshold", "rrelu", "dropout",
-    "alpha_dropout", "feature_alpha_dropout",
-})  # fmt: skip
-
-
-class TorchTracer(TorchFunctionMode):
+class TorchTracer(Recorder, TorchFunctionMode):
     """Records what a model does.
 
     Parameters
@@ -118,201 +79,13 @@ class TorchTracer(TorchFunctionMode):
         split_bias: bool = False,
         ignore_edge_dropout: bool = False,
     ):
-        super().__init__()
-        self._ignore_edge_dropout = ignore_edge_dropout
-        self.trace = Trace()
-        self._split_bias = split_bias
-        self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
-        self._same: dict[Any, Value] = {}
-        self._scope: list[str] = []
+        Recorder.__init__(self, model, num_nodes)
+        TorchFunctionMode.__init__(self)
         self._model = model
+        self._split_bias = split_bias
+        self._ignore_edge_dropout = ignore_edge_dropout
         self.failed_in = ""
         self._names = {id(m): name for name, m in model.named_modules()}
-        self.sizes: dict[int, Value] = {}
-        self.add_size(num_nodes, "N")
-        named = [
-            *model.named_parameters(remove_duplicate=False),
-            *model.named_buffers(remove_duplicate=False),
-        ]
-        self._params = {id(p): (name, p) for name, p in reversed(named)}
-
-    # Values
-
-    @property
-    def where(self) -> str:
-        return self._scope[-1] if self._scope else ""
-
-    def refuse(self, operation: str, reason: str, advice: str):
-        refuse(self.where, operation, reason, advice)
-
-    def add(
-        self,
-        op: str,
-        target: Any,
-        args: tuple = (),
-        kwargs: dict | None = None,
-        example: Any = None,
-        *,
-        learned: bool = False,
-        random: bool = False,
-        data: bool = False,
-    ) -> Value:
-        """A new value, or the one known to be the same."""
-        kwargs = kwargs or {}
-        used = values_in((args, kwargs))
-        made = Value(
-            len(self.trace.values), op, target, args, kwargs, self.where,
-            example,
-            learned or any(v.learned for v in used),
-            random or any(v.random for v in used),
-            data or any(v.data for v in used),
-            random,
-        )  # fmt: skip
-        # Dropout is random in training alone, and both modes are compared.
-        twice = op not in ("const", "module") and "dropout" not in made.name
-        if twice and not random:
-            key = (op, _key(target), _key(args), _key(kwargs))
-            if key in self._same:
-                return self._same[key]
-            self._same[key] = made
-        self.trace.values.append(made)
-        return made
-
-    def add_size(self, size: int, name: Any) -> None:
-        """A size of the graph: "N", or ("E", which graph)."""
-        if size not in self.sizes:
-            self.sizes[size] = self.add("number", name, example=size, data=True)
-
-    def bind(self, tensor: torch.Tensor, value: Value) -> None:
-        # The tensor is kept, so that its id can't be used again.
-        self._known[id(tensor)] = (tensor, tensor._version, value)
-
-    def knows(self, tensor: torch.Tensor) -> bool:
-        return id(tensor) in self._known
-
-    def lift(self, item: Any) -> Any:
-        """Arguments of a call, with values for the tensors among them."""
-        return replace(item, self._lift_leaf)
-
-    def _lift_leaf(self, leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor):
-            return self.value_of(leaf)
-        return leaf.value if is_followed(leaf) else leaf
-
-    def value_of(self, tensor: torch.Tensor) -> Value:
-        if id(tensor) in self._known:
-            _, version, value = self._known[id(tensor)]
-            if tensor._version != version:
-                self.refuse(
-                    value.name,
-                    "was changed in place through another view of it",
-                    "Write the change out of place",
-                )
-            if tensor.requires_grad and value.target is torch.Tensor.detach:
-                self.refuse(
-                    "a custom autograd function, or reentrant checkpointing",
-                    "has a gradient of its own, which can't be followed",
-                    "Write it with functions of torch, or call checkpoint "
-                    "with use_reentrant=False",
-                )
-            return value
-        if id(tensor) in self._params:
-            name, _ = self._params[id(tensor)]
-            learned = isinstance(tensor, nn.Parameter)
-            value = self.add("param", name, example=tensor, learned=learned)
-        else:
-            if tensor.requires_grad:
-                self.refuse(
-                    f"a tensor of shape {tuple(tensor.shape)}",
-                    "requires gradients, but is neither a parameter of the "
-                    "model nor made by an operation that can be followed",
-                    "Register it as a parameter, or use dgl.ops and torch",
-                )
-            kept = tensor.detach().clone()
-            value = self.add("const", None, example=kept)
-        self.bind(tensor, value)
-        return value
-
-    def bind_result(self, result: Any, value: Value) -> None:
-        """Let the tensors of a result stand for a value and its items."""
-        if isinstance(result, torch.Tensor):
-            self.bind(result, value)
-        elif isinstance(result, (tuple, list)):
-            for place, item in enumerate(result):
-                if isinstance(item, (torch.Tensor, tuple, list)):
-                    part = self.add(
-                        "call", operator.getitem, (value, place), {}, item
-                    )
-                    self.bind_result(item, part)
-
-    # Numbers
-
-    def number(self, size: int) -> int:
-        """A size as it is, or followed if it is one of the graph's."""
-        value = self.sizes.get(size)
-        return size if value is None else Whole(size, value, self._record)
-
-    def follow(self, number: Any, value: Value) -> Any:
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            return number
-        kind = Whole if isinstance(number, int) else Real
-        return kind(number, value, self._record)  # type: ignore[arg-type]
-
-    def _record(self, function: Callable, operands: tuple, result: Any) -> Any:
-        lifted = self.lift(operands)
-        if isinstance(result, bool):
-            same = len(lifted) == 2 and lifted[0] is lifted[1]
-            if not same:
-                value = self.add("call", function, lifted, {}, result)
-                self.trace.guards.append(Guard(value, result))
-            return result
-        value = self.add("call", function, lifted, {}, result)
-        if function is int:
-            self.trace.guards.append(Guard(value, result, escaped=True))
-            return result
-        return self.follow(result, value)
-
-    def _to_number(self, function, name, args, kwargs) -> Any:
-        lifted = self.lift(args), self.lift(kwargs)
-        used = values_in(lifted)
-        if name not in ("numel", "nelement"):
-            if any(v.learned or v.random for v in used):
-                self.refuse(
-                    name,
-                    "turns a learned or random value into a Python number, "
-                    "which a branch or a constant would keep forever",
-                    "Stay with tensors (torch.where, masks)",
-                )
-        elif isinstance(args[0], torch.Tensor):
-            sizes = [self.number(size) for size in _shape(args[0])]
-            total = self.number(1)
-            for size in sizes:
-                total = total * size
-            return total
-        result = function(*args, **kwargs)
-        if not any(v.data for v in used):
-            return result
-        value = self.add("call", function, *lifted, example=result)
-        if isinstance(result, bool):
-            self.trace.guards.append(Guard(value, result))
-            return result
-        if name in ("__int__", "__float__", "__index__"):
-            # Python makes a plain number of it, which can't be followed.
-            self.trace.guards.append(Guard(value, result, escaped=True))
-            return result
-        return self.follow(result, value)
-
-    def _len(self, size: int) -> int:
-        # len() always gives a plain integer: a branch on it goes unnoticed.
-        if size in self.sizes and not _called_by_dgl():
-            self.refuse(
-                "len() of a tensor with a row for each node or edge",
-                "is a number that can't be followed",
-                "Use tensor.shape[0] or g.num_nodes()",
-            )
-        return size
-
-    # Torch functions
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -343,6 +116,46 @@ class TorchTracer(TorchFunctionMode):
             return self._leave_torch(func, name, args, kwargs)
         return self._call(func, name, args, kwargs)
 
+    def _to_number(self, function, name, args, kwargs) -> Any:
+        lifted = self.lift(args), self.lift(kwargs)
+        used = values_in(lifted)
+        if name not in ("numel", "nelement"):
+            if any(v.learned or v.random for v in used):
+                self.refuse(
+                    name,
+                    "turns a learned or random value into a Python number, "
+                    "which a branch or a constant would keep forever",
+                    "Stay with tensors (torch.where, masks)",
+                )
+        elif isinstance(args[0], torch.Tensor):
+            sizes = [self.number(size) for size in shape_of(args[0])]
+            total = self.number(1)
+            for size in sizes:
+                total = total * size
+            return total
+        result = function(*args, **kwargs)
+        if not any(v.data for v in used):
+            return result
+        value = self.add("call", function, *lifted, example=result)
+        if isinstance(result, bool):
+            self.trace.guards.append(Guard(value, result))
+            return result
+        if name in ("__int__", "__float__", "__index__"):
+            # Python makes a plain number of it, which can't be followed.
+            self.trace.guards.append(Guard(value, result, escaped=True))
+            return result
+        return self.follow(result, value)
+
+    def _len(self, size: int) -> int:
+        # len() always gives a plain integer: a branch on it goes unnoticed.
+        if size in self.sizes and not _called_by_dgl():
+            self.refuse(
+                "len() of a tensor with a row for each node or edge",
+                "is a number that can't be followed",
+                "Use tensor.shape[0] or g.num_nodes()",
+            )
+        return size
+
     def _leave_torch(self, func, name, args, kwargs) -> Any:
         if name == "__iter__":
             # Rows of a parameter, for instance: an item each.
@@ -352,7 +165,7 @@ class TorchTracer(TorchFunctionMode):
                     "gives one row, of one node, after the other",
                     "Use functions of whole tensors",
                 )
-            rows = range(_shape(args[0])[0])
+            rows = range(shape_of(args[0])[0])
             pick = torch.Tensor.__getitem__
             return iter(
                 [self._call(pick, "getitem", (args[0], i), {}) for i in rows]
@@ -367,7 +180,7 @@ class TorchTracer(TorchFunctionMode):
 
     def _drops_nothing(self, p: float, tensor: Any) -> bool:
         """Whether a dropout is none at all, or one of edges to ignore."""
-        value = self.sizes.get(_shape(tensor)[0] if tensor.dim() else -1)
+        value = self.sizes.get(shape_of(tensor)[0] if tensor.dim() else -1)
         of_edges = value is not None and value.target != "N"
         return p == 0 or (self._ignore_edge_dropout and of_edges)
 
@@ -422,8 +235,8 @@ class TorchTracer(TorchFunctionMode):
         if name in ("reshape", "view") and result.shape == tensor.shape:
             self.bind(result, lifted[0][0])
             return result
-        target, largs, lkwargs = self._normal(
-            func, name, inplace, args, kwargs, lifted
+        target, largs, lkwargs = one_spelling(
+            self, func, name, inplace, args, kwargs, lifted
         )
         same = isinstance(result, torch.Tensor) and result is tensor
         if same and not inplace:
@@ -437,7 +250,7 @@ class TorchTracer(TorchFunctionMode):
         """Refuse pieces of the nodes: how many there are is the graph's."""
         if not args or not isinstance(args[0], torch.Tensor):
             return
-        shape = _shape(args[0])
+        shape = shape_of(args[0])
         dim = None
         if name in _CUTS:
             place = 1 if name in ("unbind", "narrow") else 2
@@ -464,60 +277,6 @@ class TorchTracer(TorchFunctionMode):
             return value
         detach = torch.Tensor.detach
         return self.add("call", detach, (value,), {}, value.example)
-
-    def _normal(self, func, name, inplace, args, kwargs, lifted):
-        """The call in one spelling: operators, no in-place, no lenders."""
-        largs, lkwargs = lifted
-        lkwargs = {k: v for k, v in lkwargs.items() if k != "inplace"}
-        functional = getattr(nn.functional, name, None) is func
-        last = functional and name in _INPLACE_LAST
-        if last and largs and largs[-1] is True:
-            largs = (*largs[:-1], False)
-        elif inplace and _is_inplace(name):
-            name = name.strip("_")
-            if func.__name__.startswith("__i"):
-                name = name[1:]
-            func = getattr(torch.Tensor, name, getattr(torch, name, None))
-            if func is None:
-                self.refuse(
-                    f"{name}_", "writes into a tensor", "Write it out of place"
-                )
-        base = name.strip("_")
-        tensors = bool(largs) and not lkwargs
-        if base in _OPERATORS and tensors and len(largs) <= 2:
-            function, swapped = _OPERATORS[base]
-            return function, largs[::-1] if swapped else largs, {}
-        if name in _LIKE:
-            return self._factory(name, args, kwargs, largs)
-        if name in _SHAPED_AS:
-            shape = self.lift(tuple(map(self.number, _shape(args[1]))))
-            return _SHAPED_AS[name], (largs[0], *shape), {}
-        lends = len(args) > 1 and isinstance(args[1], torch.Tensor)
-        if name in ("to", "type_as") and lends:
-            return torch.Tensor.to, (largs[0], args[1].dtype), {}
-        if name == "squeeze" and len(args) == 1 and not kwargs:
-            ones = [d for d, size in enumerate(_shape(args[0])) if size == 1]
-            return torch.Tensor.squeeze, (largs[0], tuple(ones)), {}
-        if name == "detach":
-            return torch.Tensor.detach, largs[:1], {}
-        return func, largs, lkwargs
-
-    def _factory(self, name, args, kwargs, largs):
-        """``zeros_like(h)`` takes only the shape and the type of h."""
-        rest = largs[1:]
-        if name.endswith("_like"):
-            shape = self.lift(tuple(map(self.number, _shape(args[0]))))
-        elif rest and isinstance(rest[0], (tuple, list)):
-            shape, rest = tuple(rest[0]), rest[1:]
-        else:
-            shape, rest = tuple(rest), ()
-        if "size" in kwargs:
-            shape = tuple(self.lift(kwargs["size"]))
-        if "fill_value" in kwargs:
-            rest = (kwargs["fill_value"],)
-        dtype = kwargs.get("dtype") or args[0].dtype
-        full = name.endswith("full") or name.startswith("full")
-        return _LIKE[name], (shape, *(rest if full else ())), {"dtype": dtype}
 
     # Modules
 
@@ -574,12 +333,6 @@ class TorchTracer(TorchFunctionMode):
         return result
 
 
-def _is_inplace(name: str) -> bool:
-    if name.startswith("__i") and name.endswith("__"):
-        return name not in ("__invert__", "__index__", "__int__", "__iter__")
-    return name.endswith("_") and not name.endswith("__")
-
-
 def _called_by_dgl() -> bool:
     frame = sys._getframe(1)
     while frame is not None:
@@ -592,34 +345,5 @@ def _called_by_dgl() -> bool:
     return False
 
 
-def _shape(tensor: torch.Tensor) -> tuple:
-    with hidden():
-        return tuple(tensor.shape)
-
-
 def _plain(item: Any) -> Any:
     return replace(item, plain)
-
-
-@contextmanager
-def hidden():
-    """Nothing in here is recorded."""
-    with torch._C.DisableTorchFunction():
-        yield
-
-
-def _key(item: Any) -> Any:
-    """Something hashable that tells targets and arguments apart."""
-    if isinstance(item, Value):
-        return ("value", item.id)
-    if isinstance(item, (tuple, list)):
-        return (type(item).__name__, *map(_key, item))
-    if isinstance(item, dict):
-        return tuple((key, _key(part)) for key, part in item.items())
-    if isinstance(item, slice):
-        return ("slice", _key((item.start, item.stop, item.step)))
-    try:
-        hash(item)
-    except TypeError:
-        return id(item)
-    return (type(item).__name__, item)

@@ -7,7 +7,8 @@ import numpy as np
 from torch import nn
 
 from ..refusals import LCError, first_line, refuse
-from .dgl_hooks import GraphTracer, tracing
+from .dgl_hooks import tracing
+from .graph_tracer import GraphTracer
 from .model_call import ModelCall
 from .values import Trace
 

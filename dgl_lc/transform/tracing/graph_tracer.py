@@ -1,0 +1,193 @@
+"""A tracer that knows DGL's graphs: message passing, degrees, derivations."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import dgl
+import torch
+from dgl.base import is_all
+
+from .recorder import hidden
+from .torch_tracer import TorchTracer
+
+gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
+gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
+edge_softmax = sys.modules["dgl.ops.edge_softmax"].edge_softmax_internal
+
+#: Functions from graph to graph that depend on nothing but the graph.
+DERIVED = (
+    "add_self_loop", "remove_self_loop", "reverse", "to_simple",
+    "to_bidirected", "khop_graph",
+)  # fmt: skip
+
+
+class GraphTracer(TorchTracer):
+    """A tracer that knows DGL's graphs.
+
+    A graph is a key: the name of a graph the user gave, or a tuple
+    ``(function, key, args, kwargs)`` for one that was derived from it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._graphs: dict[int, tuple[Any, Any]] = {}
+
+    def add_graph(
+        self,
+        graph: dgl.DGLGraph,
+        key: Any,
+        like: dgl.DGLGraph | None = None,
+        same_edges: bool = False,
+    ) -> None:
+        """Let this graph be known, with the features it carries.
+
+        Features of nodes (and of edges, with ``same_edges``) that it has
+        taken over from the graph ``like`` are still the same values.
+        """
+        self._graphs[id(graph._graph)] = (graph._graph, key)
+        with hidden():
+            self.add_size(graph._graph.num_edges(0), ("E", key))
+            for kind in ("ndata", "edata"):
+                old = getattr(like, kind) if like is not None else {}
+                if kind == "edata" and not same_edges:
+                    old = {}
+                for name, tensor in getattr(graph, kind).items():
+                    if self.knows(tensor):
+                        continue
+                    if name in old:
+                        value = self.value_of(old[name])
+                    else:
+                        value = self.add(
+                            "input", (kind, key, name),
+                            example=tensor, data=True,
+                        )  # fmt: skip
+                    self.bind(tensor, value)
+
+    def key_of(self, index: Any) -> Any:
+        if id(index) not in self._graphs:
+            self.refuse(
+                "message passing",
+                "on a graph that is built or sampled in forward, so that its "
+                "filter is not constant",
+                "Give the graph to the model, or derive it with "
+                f"dgl.{', dgl.'.join(DERIVED[:3])}",
+            )
+        return self._graphs[id(index)][1]
+
+    # What the patched functions do
+
+    def gspmm(self, index, op, reduce, lhs, rhs):
+        target = (self.key_of(index), op, reduce)
+        lifted = self.lift((lhs, rhs))
+        with hidden():
+            result = gspmm(index, op, reduce, lhs, rhs)
+        value = self.add("aggregate", target, lifted, {}, result, data=True)
+        self.bind(result, value)
+        return result
+
+    def gsddmm(self, index, op, lhs, rhs, left="u", right="v"):
+        target = (self.key_of(index), op, left, right)
+        lifted = self.lift((lhs, rhs))
+        with hidden():
+            result = gsddmm(index, op, lhs, rhs, left, right)
+        value = self.add("edges", target, lifted, {}, result, data=True)
+        self.bind(result, value)
+        return result
+
+    def edge_softmax(self, index, logits, eids, norm_by):
+        lifted = self.lift((logits,))
+        if not is_all(eids):
+            self.refuse(
+                "edge softmax", "over some of the edges", "Use all edges"
+            )
+        target = (self.key_of(index), norm_by)
+        with hidden():
+            result = edge_softmax(index, logits, eids, norm_by)
+        value = self.add("softmax", target, lifted, {}, result, data=True)
+        self.bind(result, value)
+        return result
+
+    def edge_udf(self, graph, eid, etype, func, *, orig_eid=None):
+        """Run a message function on what is gathered for all edges."""
+        if not is_all(eid):
+            self.refuse(
+                "a user-defined function",
+                "on some of the edges",
+                "Apply it to all edges",
+            )
+        return func(_Edges(graph))
+
+    def static(self, graph, name, original, args, kwargs):
+        """What a method of the graph gives, as a static value."""
+        with hidden():
+            result = original(graph, *args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            index = graph._graph
+            if isinstance(index, dgl.DGLGraph):
+                index = index._graph
+            target = (self.key_of(index), name)
+            value = self.add(
+                "graph", target, self.lift(args), self.lift(kwargs), result,
+                data=True,
+            )  # fmt: skip
+            self.bind(result, value)
+        return result
+
+    def derive(self, name, original, args, kwargs):
+        kwargs = dict(kwargs)
+        graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
+        key = self.key_of(graph._graph)
+        with hidden():
+            result = original(graph, *rest, **kwargs)
+            taken = {
+                feature: graph.edata[feature]
+                for feature, tensor in result.edata.items()
+                if feature in graph.edata and not self.knows(tensor)
+            }
+        for feature, tensor in taken.items():
+            value = self.value_of(tensor)
+            if (value.op, value.target) != ("input", ("edata", key, feature)):
+                self.refuse(
+                    f"dgl.{name}",
+                    f"on a graph with edge features made in forward "
+                    f"({feature!r})",
+                    "Derive the graph before they are assigned, or give them "
+                    "to the graph before the model is called",
+                )
+        options = frozen(rest), frozen(sorted(kwargs.items()))
+        self.add_graph(result, (name, key, *options), like=graph)
+        return result
+
+
+class _Lazy(dict):
+    """Looks things up when they are asked for."""
+
+    def __init__(self, find: Callable[[str], Any]):
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: str) -> Any:
+        return self._find(name)
+
+
+class _Edges:
+    """What a message function is given: the ends of all edges."""
+
+    def __init__(self, graph: dgl.DGLGraph):
+        self.src = _Lazy(lambda k: dgl.ops.copy_u(graph, graph.srcdata[k]))
+        self.dst = _Lazy(lambda k: dgl.ops.copy_v(graph, graph.dstdata[k]))
+        self.data = graph.edata
+        self._graph = graph
+
+    def batch_size(self) -> int:
+        return self._graph.num_edges()
+
+    __len__ = batch_size
+
+
+def frozen(item: Any) -> Any:
+    """Lists as tuples, so that a key can be looked up."""
+    if isinstance(item, (list, tuple)):
+        return tuple(map(frozen, item))
+    return item

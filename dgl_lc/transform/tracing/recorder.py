@@ -1,0 +1,201 @@
+"""The values of a trace: recording them, and knowing them again."""
+
+import operator
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..refusals import refuse
+from .followed_numbers import Real, Whole, is_followed
+from .values import Guard, Trace, Value, replace, values_in
+
+
+class Recorder:
+    """Records values, and knows which tensor and number is which value.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A copy of the user's model: its parameters are known by name.
+    num_nodes : int
+        Of the probe.
+    """
+
+    def __init__(self, model: nn.Module, num_nodes: int):
+        self.trace = Trace()
+        self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
+        self._same: dict[Any, Value] = {}
+        self._scope: list[str] = []
+        self.sizes: dict[int, Value] = {}
+        self.add_size(num_nodes, "N")
+        named = [
+            *model.named_parameters(remove_duplicate=False),
+            *model.named_buffers(remove_duplicate=False),
+        ]
+        self._params = {id(p): (name, p) for name, p in reversed(named)}
+
+    @property
+    def where(self) -> str:
+        return self._scope[-1] if self._scope else ""
+
+    def refuse(self, operation: str, reason: str, advice: str):
+        refuse(self.where, operation, reason, advice)
+
+    def add(
+        self,
+        op: str,
+        target: Any,
+        args: tuple = (),
+        kwargs: dict | None = None,
+        example: Any = None,
+        *,
+        learned: bool = False,
+        random: bool = False,
+        data: bool = False,
+    ) -> Value:
+        """A new value, or the one known to be the same."""
+        kwargs = kwargs or {}
+        used = values_in((args, kwargs))
+        made = Value(
+            len(self.trace.values), op, target, args, kwargs, self.where,
+            example,
+            learned or any(v.learned for v in used),
+            random or any(v.random for v in used),
+            data or any(v.data for v in used),
+            random,
+        )  # fmt: skip
+        # Dropout is random in training alone, and both modes are compared.
+        twice = op not in ("const", "module") and "dropout" not in made.name
+        if twice and not random:
+            key = (op, _key(target), _key(args), _key(kwargs))
+            if key in self._same:
+                return self._same[key]
+            self._same[key] = made
+        self.trace.values.append(made)
+        return made
+
+    def add_size(self, size: int, name: Any) -> None:
+        """A size of the graph: "N", or ("E", which graph)."""
+        if size not in self.sizes:
+            self.sizes[size] = self.add("number", name, example=size, data=True)
+
+    def bind(self, tensor: torch.Tensor, value: Value) -> None:
+        # The tensor is kept, so that its id can't be used again.
+        self._known[id(tensor)] = (tensor, tensor._version, value)
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        return id(tensor) in self._known
+
+    def lift(self, item: Any) -> Any:
+        """Arguments of a call, with values for the tensors among them."""
+        return replace(item, self._lift_leaf)
+
+    def _lift_leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return self.value_of(leaf)
+        return leaf.value if is_followed(leaf) else leaf
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        if id(tensor) in self._known:
+            _, version, value = self._known[id(tensor)]
+            if tensor._version != version:
+                self.refuse(
+                    value.name,
+                    "was changed in place through another view of it",
+                    "Write the change out of place",
+                )
+            if tensor.requires_grad and value.target is torch.Tensor.detach:
+                self.refuse(
+                    "a custom autograd function, or reentrant checkpointing",
+                    "has a gradient of its own, which can't be followed",
+                    "Write it with functions of torch, or call checkpoint "
+                    "with use_reentrant=False",
+                )
+            return value
+        if id(tensor) in self._params:
+            name, _ = self._params[id(tensor)]
+            learned = isinstance(tensor, nn.Parameter)
+            value = self.add("param", name, example=tensor, learned=learned)
+        else:
+            if tensor.requires_grad:
+                self.refuse(
+                    f"a tensor of shape {tuple(tensor.shape)}",
+                    "requires gradients, but is neither a parameter of the "
+                    "model nor made by an operation that can be followed",
+                    "Register it as a parameter, or use dgl.ops and torch",
+                )
+            kept = tensor.detach().clone()
+            value = self.add("const", None, example=kept)
+        self.bind(tensor, value)
+        return value
+
+    def bind_result(self, result: Any, value: Value) -> None:
+        """Let the tensors of a result stand for a value and its items."""
+        if isinstance(result, torch.Tensor):
+            self.bind(result, value)
+        elif isinstance(result, (tuple, list)):
+            for place, item in enumerate(result):
+                if isinstance(item, (torch.Tensor, tuple, list)):
+                    part = self.add(
+                        "call", operator.getitem, (value, place), {}, item
+                    )
+                    self.bind_result(item, part)
+
+    # Numbers
+
+    def number(self, size: int) -> int:
+        """A size as it is, or followed if it is one of the graph's."""
+        value = self.sizes.get(size)
+        return size if value is None else Whole(size, value, self._record)
+
+    def follow(self, number: Any, value: Value) -> Any:
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            return number
+        kind = Whole if isinstance(number, int) else Real
+        return kind(number, value, self._record)  # type: ignore[arg-type]
+
+    def _record(self, function: Callable, operands: tuple, result: Any) -> Any:
+        lifted = self.lift(operands)
+        if isinstance(result, bool):
+            same = len(lifted) == 2 and lifted[0] is lifted[1]
+            if not same:
+                value = self.add("call", function, lifted, {}, result)
+                self.trace.guards.append(Guard(value, result))
+            return result
+        value = self.add("call", function, lifted, {}, result)
+        if function is int:
+            self.trace.guards.append(Guard(value, result, escaped=True))
+            return result
+        return self.follow(result, value)
+
+
+@contextmanager
+def hidden():
+    """Nothing in here is recorded."""
+    with torch._C.DisableTorchFunction():
+        yield
+
+
+def shape_of(tensor: torch.Tensor) -> tuple:
+    with hidden():
+        return tuple(tensor.shape)
+
+
+def _key(item: Any) -> Any:
+    """Something hashable that tells targets and arguments apart."""
+    if isinstance(item, Value):
+        return ("value", item.id)
+    if isinstance(item, (tuple, list)):
+        return (type(item).__name__, *map(_key, item))
+    if isinstance(item, dict):
+        return tuple((key, _key(part)) for key, part in item.items())
+    if isinstance(item, slice):
+        return ("slice", _key((item.start, item.stop, item.step)))
+    try:
+        hash(item)
+    except TypeError:
+        return id(item)
+    return (type(item).__name__, item)
