@@ -26,7 +26,7 @@ from .refusals import LCError, first_line, refuse
 from .report import Report
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
-from .tracing.values import Value, leaves, values_in
+from .tracing.values import Value, tensors_in, values_in
 
 _ADVICE = (
     "This is a model that dgl_lc can't transform rightly: please report it"
@@ -86,8 +86,8 @@ def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
     probe.model.eval()
     replay = _Replay(probe)
     outputs = values_in(pusher.pushed.trace.output)
-    found = _tensors([replay(value) for value in outputs])
-    expected = _tensors(probe.model(*probe.args, **probe.kwargs))
+    found = tensors_in([replay(value) for value in outputs])
+    expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
     _compare(found, expected, "on a random graph, operation by operation")
     parameters = [p for p in probe.model.parameters() if p.requires_grad]
     try:
@@ -145,18 +145,14 @@ def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
     return made.eval()
 
 
-def _tensors(output: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in leaves(output) if isinstance(leaf, torch.Tensor)]
-
-
 def _check_equal(
     probe: ModelCall, module: LCModule, rows: InputRows, name: str
 ) -> None:
     probe.model.eval()
     with torch.no_grad():
-        found = _tensors(_with_parameters(module, probe)(*rows))
+        found = tensors_in(_with_parameters(module, probe)(*rows))
         try:
-            expected = _tensors(probe.model(*probe.args, **probe.kwargs))
+            expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
         except Exception as error:
             raise _NotApplicableError from error
     _compare(found, expected, f"on {name}")
@@ -169,8 +165,8 @@ def _check_linearised(
     version = LinearVersion(_with_parameters(module, probe), pusher)
     with torch.no_grad():
         outputs = values_in(pusher.pushed.trace.output)
-        expected = _tensors([model(value) for value in outputs])
-        found = _tensors(version.run(*rows))
+        expected = tensors_in([model(value) for value in outputs])
+        found = tensors_in(version.run(*rows))
     _compare(found, expected, "on a random graph, both made linear")
 
 
@@ -189,10 +185,10 @@ def _compare(
 def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
     made = _with_parameters(module, probe)
     with torch.no_grad():
-        whole = _tensors(made(*rows))
+        whole = tensors_in(made(*rows))
         for ids in (torch.tensor([5, 2, 8, 2]), torch.tensor([4])):
             try:
-                part = _tensors(made(*rows.rows(ids)))
+                part = tensors_in(made(*rows.rows(ids)))
             except Exception as error:
                 raise LCError(
                     "", "the LC version",

@@ -17,7 +17,7 @@ from .filter_words import Word
 from .lc_module import LCModule, build_module, share_parts
 from .push import Pushed, Pusher
 from .stacked_rows import stack_words, take_words
-from .tracing.values import TRAINING, Value, replace, values_in
+from .tracing.values import TRAINING, Value, arguments_of, replace
 
 
 def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
@@ -107,9 +107,7 @@ class _Emitter:
     def _num_rows(self, words: list[Word], user: Value) -> fx.Node:
         """How many rows there are, where the model says how many nodes."""
         rows = [
-            v
-            for v in values_in((user.args, user.kwargs))
-            if v.data and v.row_dim is not None
+            v for v in arguments_of(user) if v.data and v.row_dim is not None
         ]
         if not rows:
             first = next(iter(self._inputs.values()))

@@ -13,9 +13,10 @@ from .tracing.values import (
     TRAINING,
     Guard,
     Value,
+    after_parts,
+    arguments_of,
     callable_of,
     replace,
-    values_in,
 )
 
 
@@ -44,22 +45,8 @@ class Evaluator:
         return self._graphs[key]
 
     def __call__(self, value: Value) -> Any:
-        """A static value. Its arguments come first, without recursion."""
-        pending = [value]
-        while pending:
-            top = pending[-1]
-            lacking = [
-                v
-                for v in values_in((top.args, top.kwargs))
-                if v.id not in self._values
-            ]
-            if top.id in self._values or not lacking:
-                pending.pop()
-                if top.id not in self._values:
-                    self._values[top.id] = self._evaluate(top)
-            else:
-                pending.extend(lacking)
-        return self._values[value.id]
+        """A static value; its arguments are evaluated first."""
+        return after_parts(value, self._values, arguments_of, self._evaluate)
 
     def forget(self) -> None:
         """Keep no values any longer."""

@@ -58,16 +58,18 @@ class FilterFinder:
             graph, op, left, right = value.target
             if op == "copy_lhs" and left == "u":
                 return value.args[0], None, graph
-            if op == "mul" and (left, right) == ("u", "e"):
-                return (*value.args, graph) if _fixed(value.args[1]) else None
-            if op == "mul" and (left, right) == ("e", "u"):
-                weight, source = value.args
-                return (source, weight, graph) if _fixed(weight) else None
+            if op == "mul" and {left, right} == {"u", "e"}:
+                first, second = value.args
+                source, weight = (
+                    (first, second) if left == "u" else (second, first)
+                )
+                if _one_for_each_edge(weight):
+                    return source, weight, graph
             return None
         if value.op != "call" or value.target is not operator.mul:
             return None
         for message, weight in (value.args, value.args[::-1]):
-            if not isinstance(message, Value) or not _fixed(weight):
+            if not isinstance(message, Value) or not _one_for_each_edge(weight):
                 continue
             found = self._message(message)
             if found is not None and not message.static:
@@ -135,14 +137,6 @@ def _diagonal(value: Value) -> tuple[Value, Letter] | None:
     if not divides and _scales(a, b, value):
         return b, Diagonal(a)
     return None
-
-
-def _fixed(weight: Any) -> bool:
-    return (
-        isinstance(weight, Value)
-        and weight.static
-        and _one_for_each_edge(weight)
-    )
 
 
 def _one_for_each_edge(weight: Any) -> bool:

@@ -7,7 +7,7 @@ import torch
 
 from .filter_words import Aggregate, Diagonal, Polynomial, Word, degree
 from .find_filters import FilterFinder
-from .tracing.values import Value
+from .tracing.values import Value, after_parts
 
 #: What a value is a sum of: source -> word -> coefficient.
 Form = dict[Value, dict[Word, float]]
@@ -51,20 +51,7 @@ class PolynomialFinder:
         return None
 
     def _form(self, value: Value) -> Form:
-        pending = [value]
-        while pending:
-            top = pending[-1]
-            if top.id in self._forms:
-                pending.pop()
-                continue
-            lacking = [
-                v for v in self._summands(top) if v.id not in self._forms
-            ]
-            if lacking:
-                pending.extend(lacking)
-            else:
-                self._forms[top.id] = self._sum_up(top)
-        return self._forms[value.id]
+        return after_parts(value, self._forms, self._summands, self._sum_up)
 
     def _summands(self, value: Value) -> list[Value]:
         """The values whose forms the form of this value is made of."""

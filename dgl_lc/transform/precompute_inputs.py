@@ -18,7 +18,14 @@ from ..precompute.inputs import check_nodes
 from ..precompute.memory import format_bytes, parse_bytes
 from .apply_words import diagonal_values, edge_weight, scale
 from .evaluate import Evaluator
-from .filter_words import Diagonal, NormedAggregate, Polynomial, Unit, units_of
+from .filter_words import (
+    Diagonal,
+    NormedAggregate,
+    Polynomial,
+    Unit,
+    Word,
+    units_of,
+)
 from .input_rows import InputRows
 from .model_inputs import Input
 
@@ -29,6 +36,13 @@ class _Tree:
 
     wanted: list[int] = field(default_factory=list)
     further: dict[Unit, "_Tree"] = field(default_factory=dict)
+
+    def add(self, word: Word, number: int) -> None:
+        """A word, as the input of this number."""
+        branch = self
+        for unit in reversed(units_of(word)):
+            branch = branch.further.setdefault(unit, _Tree())
+        branch.wanted.append(number)
 
 
 def precompute_inputs(
@@ -50,10 +64,7 @@ def precompute_inputs(
         tree = _Tree()
         for number, entry in enumerate(inputs):
             if entry.value is source:
-                branch = tree
-                for unit in reversed(units_of(entry.word)):
-                    branch = branch.further.setdefault(unit, _Tree())
-                branch.wanted.append(number)
+                tree.add(entry.word, number)
         rows = evaluate(source).detach()
         made = 0 if source.op == "input" else rows.nbytes
         with work.holding(made):
@@ -188,10 +199,7 @@ class _Work:
         """Its terms share what they begin with, as the inputs do."""
         tree = _Tree()
         for number, (_, word) in enumerate(unit.terms):
-            branch = tree
-            for letter in reversed(units_of(word)):
-                branch = branch.further.setdefault(letter, _Tree())
-            branch.wanted.append(number)
+            tree.add(word, number)
         inner = _Work(self._evaluate, None, self._memory(), None, None, False)
         inner._specs = self._specs
         inner.walk(tree, rows)

@@ -19,7 +19,14 @@ from .linearity import LINEAR
 from .polynomials import PolynomialFinder
 from .recognise import OperationKinds
 from .refusals import refuse
-from .tracing.values import Trace, Value, leaves, values_in
+from .tracing.values import (
+    Trace,
+    Value,
+    after_parts,
+    arguments_of,
+    leaves,
+    values_in,
+)
 
 
 @dataclass
@@ -82,7 +89,7 @@ class Pusher:
         # Arguments have smaller ids, so one pass from the end will do.
         for value in reversed(self._trace.values):
             for word in needs.get(value, ()):
-                for arg in values_in((value.args, value.kwargs)):
+                for arg in arguments_of(value):
                     self._need(arg, word)
                 if self.is_exact_bias(value, needs[value]):
                     self._need(self.ones(), word)
@@ -93,10 +100,8 @@ class Pusher:
         for value in sorted(needs, key=lambda value: value.id):
             words = needs[value]
             words.sort(key=lambda word: (degree(word), len(word)))
-            if value.op == "call" and value.target is operator.getitem:
-                source = value.args[0]
-                if not isinstance(source.example, torch.Tensor):
-                    needs[value] = needs[source]
+            if value.is_item:
+                needs[value] = needs[value.args[0]]
         if not pushed.inputs:
             refuse(
                 "", "the output", "does not depend on the features",
@@ -220,31 +225,25 @@ class Pusher:
     def _is_transparent(self, value: Value) -> bool:
         if value.op != "call" or value.name not in _TRANSPARENT:
             return False
-        parts = values_in((value.args, value.kwargs))
+        parts = arguments_of(value)
         return value.row_dim is not None and all(
             part.data and part.row_dim is not None for part in parts
         )
 
     def _is_attached(self, value: Value) -> bool:
         """Whether it is an aggregation, up to linear operations on rows."""
-        pending = [value]
-        while pending:
-            top = pending[-1]
-            if top.id in self._attached:
-                pending.pop()
-                continue
-            below = self._below(top)
+
+        def parts(value: Value) -> list[Value]:
+            below = self._below(value)
+            return [] if isinstance(below, bool) else below
+
+        def attached(value: Value) -> bool:
+            below = self._below(value)
             if isinstance(below, bool):
-                self._attached[top.id] = below
-                continue
-            lacking = [v for v in below if v.id not in self._attached]
-            if lacking:
-                pending.extend(lacking)
-            else:
-                self._attached[top.id] = all(
-                    self._attached[v.id] for v in below
-                )
-        return self._attached[value.id]
+                return below
+            return all(self._attached[v.id] for v in below)
+
+        return after_parts(value, self._attached, parts, attached)
 
     def _below(self, value: Value) -> bool | list[Value]:
         if not value.data or value.row_dim is None or value.trouble:
@@ -259,7 +258,7 @@ class Pusher:
             return False
         if self._kinds.of(value) != LINEAR:
             return False
-        return [v for v in values_in((value.args, value.kwargs)) if v.data]
+        return [v for v in arguments_of(value) if v.data]
 
 
 def _check_outputs(trace: Trace) -> None:

@@ -13,10 +13,10 @@ from .refusals import FIXED_NUMBERS, LCError, first_line, refuse
 from .tracing.values import (
     TRAINING,
     Value,
+    arguments_of,
     callable_of,
-    leaves,
     replace,
-    values_in,
+    tensors_in,
 )
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
@@ -70,11 +70,9 @@ class OperationKinds:
             return self._batch_norm(value)
         if value.name in _DROPOUTS:
             return DROPOUT
-        if value.op == "call" and value.target is operator.getitem:
-            of_tuple = not isinstance(value.args[0].example, torch.Tensor)
-            if of_tuple:
-                return LINEAR
-        used = values_in((value.args, value.kwargs))
+        if value.is_item:
+            return LINEAR
+        used = arguments_of(value)
         if value.draws:
             refuse(
                 value.where, value.name,
@@ -191,8 +189,7 @@ def _outputs(
         return change(example) if example.is_floating_point() else example
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
-    found = function(*args, **kwargs)
-    return [leaf for leaf in leaves(found) if isinstance(leaf, torch.Tensor)]
+    return tensors_in(function(*args, **kwargs))
 
 
 def _check_result(value: Value, found: list[torch.Tensor], n: int) -> None:

@@ -1,10 +1,11 @@
 """Python numbers that remember that they came from the graph.
 
 ``g.num_nodes()`` of a probe is a number like any other, and once it is part
-of a formula nobody can tell. So while a model is traced, sizes are
-:class:`Whole` numbers (and what is computed from them :class:`Real` ones):
-arithmetic on them is recorded, and so is every comparison, since a branch
-taken on a probe has to be taken on the real graph too.
+of a formula nobody can tell where it came from. While a model is traced,
+sizes are therefore :class:`Whole` numbers, and what is computed from them are
+:class:`Whole` or :class:`Real` numbers: arithmetic on them is recorded, and
+so is every comparison, since a branch taken on a probe has to be taken on the
+user's graph too.
 """
 
 import math
@@ -12,60 +13,20 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-#: ``record(function, operands, result)``: gives the result back, followed.
+#: ``record(function, operands, result)`` returns the result, followed.
 Record = Callable[[Callable, tuple, Any], Any]
 
-
-class Whole(int):
-    """An integer that is followed."""
-
-    value: Any
-    record: Record
-
-    def __new__(cls, number: int, value: Any, record: Record) -> "Whole":
-        made = super().__new__(cls, number)
-        made.value, made.record = value, record
-        return made
-
-    def __reduce__(self):
-        return int, (int(self),)
-
-    def __deepcopy__(self, memo: dict) -> "Whole":
-        return self
-
-    __hash__ = int.__hash__
-
-
-class Real(float):
-    """A float that is followed."""
-
-    value: Any
-    record: Record
-
-    def __new__(cls, number: float, value: Any, record: Record) -> "Real":
-        made = super().__new__(cls, number)
-        made.value, made.record = value, record
-        return made
-
-    def __reduce__(self):
-        return float, (float(self),)
-
-    def __deepcopy__(self, memo: dict) -> "Real":
-        return self
-
-    def __int__(self) -> int:
-        # Python makes a plain integer of whatever this gives.
-        return self.record(int, (self,), int(plain(self)))
-
-    __hash__ = float.__hash__
+#: Functions of numbers in :mod:`math`, which would return plain numbers.
+MATH = ("log", "log2", "log10", "log1p", "sqrt", "isqrt", "exp", "cbrt")
 
 
 def is_followed(number: Any) -> bool:
-    return isinstance(number, (Whole, Real))
+    """Whether a number remembers where it came from."""
+    return isinstance(number, _Followed)
 
 
 def plain(number: Any) -> Any:
-    """The number itself, no longer followed."""
+    """Return the number itself, no longer followed."""
     if isinstance(number, Whole):
         return int.__int__(number)
     if isinstance(number, Real):
@@ -73,8 +34,10 @@ def plain(number: Any) -> Any:
     return number
 
 
-def _binary(function: Callable, reflected: bool) -> Callable:
-    def operate(self, other):
+def _binary(function: Callable, reflected: bool = False) -> Callable[..., Any]:
+    """Make a method for an operator of two numbers."""
+
+    def operate(self: "_Followed", other: Any) -> Any:
         if not isinstance(other, (int, float)):
             return NotImplemented
         operands = (other, self) if reflected else (self, other)
@@ -84,46 +47,72 @@ def _binary(function: Callable, reflected: bool) -> Callable:
     return operate
 
 
-def _unary(function: Callable) -> Callable:
-    def operate(self):
+def _unary(function: Callable) -> Callable[..., Any]:
+    """Make a method for a function of one number."""
+
+    def operate(self: "_Followed") -> Any:
         return self.record(function, (self,), function(plain(self)))
 
     return operate
 
 
-def _divmod(self, other):
-    return self // other, self % other
+class _Followed:
+    """What followed integers and floats have in common."""
+
+    value: Any
+    record: Record
+
+    def __new__(cls, number: Any, value: Any, record: Record) -> Any:
+        made = super().__new__(cls, number)  # type: ignore[call-arg]
+        made.value, made.record = value, record
+        return made
+
+    def __reduce__(self) -> tuple:
+        number = plain(self)
+        return type(number), (number,)
+
+    def __deepcopy__(self, memo: dict) -> "_Followed":
+        return self
+
+    __neg__ = _unary(operator.neg)
+    __abs__ = _unary(operator.abs)
+    __bool__ = _unary(bool)
+    __floor__ = _unary(math.floor)
+    __ceil__ = _unary(math.ceil)
+    __trunc__ = _unary(math.trunc)
+
+    def __round__(self, digits: Any = None) -> Any:
+        operands = (self,) if digits is None else (self, digits)
+        return self.record(round, operands, round(*map(plain, operands)))
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other  # type: ignore[operator]
 
 
-def _rounded(self, digits=None):
-    operands = (self,) if digits is None else (self, digits)
-    return self.record(round, operands, round(*map(plain, operands)))
+class Whole(_Followed, int):
+    """An integer that is followed."""
+
+    __hash__ = int.__hash__
 
 
-_ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
-_BITWISE = ("lshift", "rshift", "and_", "or_", "xor")
-#: Functions of numbers in :mod:`math`, which would lose track of them.
-MATH = ("log", "log2", "log10", "log1p", "sqrt", "isqrt", "exp", "cbrt")
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+class Real(_Followed, float):
+    """A float that is followed."""
 
-for _class in (Whole, Real):
-    for _name in _ARITHMETIC:
-        _function = getattr(operator, _name)
-        setattr(_class, f"__{_name}__", _binary(_function, False))
-        setattr(_class, f"__r{_name}__", _binary(_function, True))
-    for _name in _COMPARISONS:
-        _function = getattr(operator, _name)
-        setattr(_class, f"__{_name}__", _binary(_function, False))
-    setattr(_class, "__neg__", _unary(operator.neg))  # noqa: B010
-    setattr(_class, "__abs__", _unary(operator.abs))  # noqa: B010
-    setattr(_class, "__bool__", _unary(bool))  # noqa: B010
-    for _function in (math.floor, math.ceil, math.trunc):
-        setattr(_class, f"__{_function.__name__}__", _unary(_function))
-    _class.__round__ = _rounded  # type: ignore[method-assign]
-    _class.__divmod__ = _divmod  # type: ignore[method-assign]
+    __hash__ = float.__hash__
 
-for _name in _BITWISE:
+    def __int__(self) -> int:
+        # Python makes a plain integer of whatever this method returns.
+        return self.record(int, (self,), int(plain(self)))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _function = getattr(operator, _name)
-    _name = _name.strip("_")
-    setattr(Whole, f"__{_name}__", _binary(_function, False))
-    setattr(Whole, f"__r{_name}__", _binary(_function, True))
+    setattr(_Followed, f"__{_name}__", _binary(_function))
+    setattr(_Followed, f"__r{_name}__", _binary(_function, reflected=True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(_Followed, f"__{_name}__", _binary(getattr(operator, _name)))
+for _name in ("lshift", "rshift", "and", "or", "xor"):
+    # A name of Python's own gets an underscore in the module operator.
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Whole, f"__{_name}__", _binary(_function))
+    setattr(Whole, f"__r{_name}__", _binary(_function, reflected=True))

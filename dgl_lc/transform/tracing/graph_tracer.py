@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import dgl
@@ -77,34 +78,41 @@ class GraphTracer(TorchTracer):
 
     # What the patched functions do
 
-    def gspmm(self, index, op, reduce, lhs, rhs):
+    def gspmm(
+        self, index: Any, op: str, reduce: str, lhs: Any, rhs: Any
+    ) -> torch.Tensor:
         target = (self.key_of(index), op, reduce)
-        lifted = self.lift((lhs, rhs))
-        with hidden():
-            result = gspmm(index, op, reduce, lhs, rhs)
-        value = self.add("aggregate", target, lifted, {}, result, data=True)
-        self.bind(result, value)
-        return result
+        call = partial(gspmm, index, op, reduce, lhs, rhs)
+        return self._message("aggregate", target, (lhs, rhs), call)
 
-    def gsddmm(self, index, op, lhs, rhs, left="u", right="v"):
+    def gsddmm(
+        self, index: Any, op: str, lhs: Any, rhs: Any,
+        left: str = "u", right: str = "v",
+    ) -> torch.Tensor:  # fmt: skip
         target = (self.key_of(index), op, left, right)
-        lifted = self.lift((lhs, rhs))
-        with hidden():
-            result = gsddmm(index, op, lhs, rhs, left, right)
-        value = self.add("edges", target, lifted, {}, result, data=True)
-        self.bind(result, value)
-        return result
+        call = partial(gsddmm, index, op, lhs, rhs, left, right)
+        return self._message("edges", target, (lhs, rhs), call)
 
-    def edge_softmax(self, index, logits, eids, norm_by):
-        lifted = self.lift((logits,))
+    def edge_softmax(
+        self, index: Any, logits: torch.Tensor, eids: Any, norm_by: str
+    ) -> torch.Tensor:
         if not is_all(eids):
             self.refuse(
                 "edge softmax", "over some of the edges", "Use all edges"
             )
         target = (self.key_of(index), norm_by)
+        call = partial(edge_softmax, index, logits, eids, norm_by)
+        return self._message("softmax", target, (logits,), call)
+
+    def _message(
+        self, op: str, target: tuple, args: tuple,
+        call: Callable[[], torch.Tensor],
+    ) -> torch.Tensor:  # fmt: skip
+        """Run a function of DGL, and record its result as a value."""
+        lifted = self.lift(args)
         with hidden():
-            result = edge_softmax(index, logits, eids, norm_by)
-        value = self.add("softmax", target, lifted, {}, result, data=True)
+            result = call()
+        value = self.add(op, target, lifted, {}, result, data=True)
         self.bind(result, value)
         return result
 

@@ -1,9 +1,11 @@
 """What a model computes, as values that name each other."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 
 
@@ -73,6 +75,13 @@ class Value:
         """The dimension with one row for each node, if there is just one."""
         clear = self.dims.count("N") == 1 and not {"E", None} & set(self.dims)
         return self.dims.index("N") if clear else None
+
+    @property
+    def is_item(self) -> bool:
+        """Whether it is an item of a tuple that an operation returned."""
+        if self.op != "call" or self.target is not operator.getitem:
+            return False
+        return not isinstance(self.args[0].example, torch.Tensor)
 
     @property
     def name(self) -> str:
@@ -165,3 +174,37 @@ def replace(item: Any, change: Callable[[Any], Any]) -> Any:
 
 def values_in(item: Any) -> list[Value]:
     return [leaf for leaf in leaves(item) if isinstance(leaf, Value)]
+
+
+def arguments_of(value: Value) -> list[Value]:
+    """The values among the arguments of a value."""
+    return values_in((value.args, value.kwargs))
+
+
+def tensors_in(item: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves(item) if isinstance(leaf, torch.Tensor)]
+
+
+def after_parts(
+    value: Value,
+    known: dict[int, Any],
+    parts: Callable[[Value], list[Value]],
+    compute: Callable[[Value], Any],
+) -> Any:
+    """Compute something of a value once it is known of all its parts.
+
+    Results are kept in ``known``, by the ids of values. Deep models have
+    more values in a row than Python allows recursive calls.
+    """
+    pending = [value]
+    while pending:
+        top = pending[-1]
+        if top.id in known:
+            pending.pop()
+            continue
+        missing = [v for v in parts(top) if v.id not in known]
+        if missing:
+            pending.extend(missing)
+        else:
+            known[top.id] = compute(top)
+    return known[value.id]
