@@ -41,7 +41,9 @@ def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
 
 
 class _Emitter:
-    def __init__(self, model: nn.Module, pusher: Pusher, names: list[str]):
+    def __init__(
+        self, model: nn.Module, pusher: Pusher, names: list[str]
+    ) -> None:
         self._model = model
         self._pusher = pusher
         self._pushed: Pushed = pusher.pushed
@@ -77,7 +79,9 @@ class _Emitter:
         self._done[value] = made
         made.meta["value"] = value
 
-    def _call(self, value, args, kwargs, name) -> fx.Node:
+    def _call(
+        self, value: Value, args: tuple, kwargs: dict, name: str
+    ) -> fx.Node:
         target = value.target
         if getattr(target, "__name__", "") == "__get__":
             prop = target.__self__.__name__

@@ -23,7 +23,7 @@ from .tracing.values import (
 class Evaluator:
     """Evaluates static values for one call of the model, each once."""
 
-    def __init__(self, call: ModelCall):
+    def __init__(self, call: ModelCall) -> None:
         self.call = call
         self._values: dict[int, Any] = {}
         self._graphs: dict[Any, dgl.DGLGraph] = {}

@@ -9,11 +9,14 @@ from .filter_words import Aggregate, Diagonal, Letter
 from .refusals import refuse
 from .tracing.values import Trace, Value
 
+#: The source of a message, its edge weight if any, and the graph.
+_Message = tuple[Value, Value | None, Any]
+
 
 class FilterFinder:
     """Says of a value which letter it applies, and to which value."""
 
-    def __init__(self, trace: Trace):
+    def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._letters: dict[int, tuple[Value, Letter] | None] = {}
 
@@ -48,11 +51,11 @@ class FilterFinder:
             return source, Aggregate(graph, weight, op == "div")
         if value.static:
             return None
-        reason, advice = _why_not(op, reduce, source, weight)
+        reason, advice = _why_not(op, reduce, weight)
         return refuse(value.where, f"message passing ({op}, {reduce})",
                       reason, advice)  # fmt: skip
 
-    def _message(self, value: Value):
+    def _message(self, value: Value) -> _Message | None:
         """(source, weight, graph) of a value w_e * h_u, made by hand."""
         if value.op == "edges":
             graph, op, left, right = value.target
@@ -89,7 +92,7 @@ class FilterFinder:
         return made
 
 
-def _why_not(op, reduce, source, weight) -> tuple[str, str]:
+def _why_not(op: str, reduce: str, weight: Any) -> tuple[str, str]:
     learned = isinstance(weight, Value) and not weight.static
     if learned and weight.random and not weight.learned:
         return (

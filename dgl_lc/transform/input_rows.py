@@ -1,5 +1,7 @@
 """The inputs of an LC version for some nodes: what loaders and fit take."""
 
+from collections.abc import Sequence
+
 import torch
 
 from ..hops import HopFeatures
@@ -31,5 +33,7 @@ class InputRows(HopFeatures):
         columns = [tuple(tensor.shape[1:]) for tensor in self]
         return f"InputRows(rows={self._num_rows}, columns={columns})"
 
-    def _like(self, tensors, hops) -> "InputRows":
+    def _like(
+        self, tensors: Sequence[torch.Tensor], hops: Sequence[int]
+    ) -> "InputRows":
         return InputRows(tensors, hops, None, self.nodes)

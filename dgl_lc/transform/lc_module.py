@@ -38,7 +38,7 @@ class LCModule(fx.GraphModule):
         kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
         return rows.to(next(kinds, rows.dtype))
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         # torch.fx would run the code to find the graph, and training would
         # be what it happens to be then.
         def named(leaf: Any) -> Any:
@@ -73,7 +73,10 @@ class _Name:
     name: str
 
 
-def _from_parts(nodes, parts, unsaved, name, training, no_weight_decay):
+def _from_parts(
+    nodes: list[tuple], parts: list[dict[str, Any]], unsaved: set[str],
+    name: str, training: bool, no_weight_decay: frozenset[str],
+) -> LCModule:  # fmt: skip
     """An LC version that was pickled."""
     graph = fx.Graph()
     made: dict[str, fx.Node] = {}

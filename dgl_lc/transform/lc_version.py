@@ -34,7 +34,7 @@ class LCVersion:
     def __init__(
         self, call: ModelCall, module: LCModule, inputs: list[Input],
         guards: list[Guard], report: Report,
-    ):  # fmt: skip
+    ) -> None:  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
         self._model, self._guards = call.model, guards
         self._call = call

@@ -22,7 +22,7 @@ from .tracing.values import Value, leaves, replace
 class LinearModel(Evaluator):
     """Evaluates the values of a model, the non-linear ones replaced."""
 
-    def __init__(self, call: ModelCall, pusher: Pusher):
+    def __init__(self, call: ModelCall, pusher: Pusher) -> None:
         super().__init__(call)
         self._pusher = pusher
 
@@ -37,7 +37,7 @@ class LinearModel(Evaluator):
 class LinearVersion(fx.Interpreter):
     """Runs an LC version, the non-linear operations replaced."""
 
-    def __init__(self, module: LCModule, pusher: Pusher):
+    def __init__(self, module: LCModule, pusher: Pusher) -> None:
         super().__init__(module)
         self._pusher = pusher
 

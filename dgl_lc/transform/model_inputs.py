@@ -49,7 +49,7 @@ class Input:
 class FilterNames:
     """Names of filters, given as they come: S, S₂, …"""
 
-    def __init__(self, inputs: Sequence[tuple[Value, Word]]):
+    def __init__(self, inputs: Sequence[tuple[Value, Word]]) -> None:
         self.units: dict[Unit, str] = {}
         every = [unit for _, word in inputs for unit in units_of(word)]
         for kind, letter in (

@@ -22,7 +22,7 @@ class PolynomialFinder:
         Make one filter of every polynomial with constant coefficients.
     """
 
-    def __init__(self, filters: FilterFinder, fold: bool):
+    def __init__(self, filters: FilterFinder, fold: bool) -> None:
         self._filters = filters
         self._fold = fold
         self._forms: dict[int, Form] = {}

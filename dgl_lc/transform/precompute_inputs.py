@@ -81,7 +81,7 @@ class _Work:
         self, evaluate: Evaluator, nodes: torch.Tensor | None,
         budget: int | None, dtype: torch.dtype | None, device: Any,
         progress: bool | None,
-    ):  # fmt: skip
+    ) -> None:  # fmt: skip
         self._evaluate = evaluate
         self._nodes = nodes
         self._budget = budget

@@ -68,7 +68,7 @@ class Pusher:
 
     def __init__(
         self, trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
-    ):
+    ) -> None:
         self._trace = trace
         self._kinds = kinds
         self._exact_bias = exact_bias

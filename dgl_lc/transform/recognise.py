@@ -39,7 +39,7 @@ class OperationKinds:
     one of them alone included, what it does to them among all the others.
     """
 
-    def __init__(self, model: nn.Module, num_nodes: int):
+    def __init__(self, model: nn.Module, num_nodes: int) -> None:
         self._model = model
         self.num_nodes = num_nodes
         self._found: dict[int, str] = {}

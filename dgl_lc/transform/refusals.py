@@ -28,13 +28,13 @@ class LCError(DGLError):
 
     def __init__(
         self, submodule: str, operation: str, reason: str, advice: str
-    ):
+    ) -> None:
         self.submodule, self.operation = submodule, operation
         self.reason, self.advice = reason, advice
         where = f"in {submodule}" if submodule else "in the model's forward"
         super().__init__(f"{where}: {operation}: {reason}. {advice}.")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         fields = (self.submodule, self.operation, self.reason, self.advice)
         return type(self), fields
 

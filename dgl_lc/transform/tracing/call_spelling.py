@@ -5,14 +5,18 @@
 """
 
 import operator
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from .recorder import shape_of
+from .recorder import Recorder, shape_of
+
+#: The function, its arguments and its keyword arguments.
+Spelling = tuple[Callable, tuple, dict]
 
 #: Operators, however they are spelled; True: the operands are swapped.
-_OPERATORS = {
+_OPERATORS: dict[str, tuple[Callable, bool]] = {
     "add": (operator.add, False), "radd": (operator.add, True),
     "sub": (operator.sub, False), "rsub": (operator.sub, True),
     "mul": (operator.mul, False), "rmul": (operator.mul, True),
@@ -31,14 +35,14 @@ _OPERATORS = {
     "gt": (operator.gt, False), "ge": (operator.ge, False),
 }  # fmt: skip
 
-_LIKE = {
+_LIKE: dict[str, Callable] = {
     "zeros_like": torch.zeros, "ones_like": torch.ones,
     "empty_like": torch.zeros, "full_like": torch.full,
     "new_zeros": torch.zeros, "new_ones": torch.ones,
     "new_empty": torch.zeros, "new_full": torch.full,
 }  # fmt: skip
 
-_SHAPED_AS = {
+_SHAPED_AS: dict[str, Callable] = {
     "expand_as": torch.Tensor.expand,
     "view_as": torch.Tensor.view,
     "reshape_as": torch.Tensor.reshape,
@@ -52,7 +56,10 @@ _INPLACE_LAST = frozenset({
 })  # fmt: skip
 
 
-def one_spelling(recorder, func, name, inplace, args, kwargs, lifted):
+def one_spelling(
+    recorder: Recorder, func: Callable, name: str, inplace: bool,
+    args: tuple, kwargs: dict, lifted: tuple[tuple, dict],
+) -> Spelling:  # fmt: skip
     """The call in one spelling: operators, no in-place, no lenders."""
     largs, lkwargs = lifted
     lkwargs = {k: v for k, v in lkwargs.items() if k != "inplace"}
@@ -64,11 +71,12 @@ def one_spelling(recorder, func, name, inplace, args, kwargs, lifted):
         name = name.strip("_")
         if func.__name__.startswith("__i"):
             name = name[1:]
-        func = getattr(torch.Tensor, name, getattr(torch, name, None))
-        if func is None:
+        found = getattr(torch.Tensor, name, getattr(torch, name, None))
+        if found is None:
             recorder.refuse(
                 f"{name}_", "writes into a tensor", "Write it out of place"
             )
+        func = found
     base = name.strip("_")
     tensors = bool(largs) and not lkwargs
     if base in _OPERATORS and tensors and len(largs) <= 2:
@@ -90,7 +98,9 @@ def one_spelling(recorder, func, name, inplace, args, kwargs, lifted):
     return func, largs, lkwargs
 
 
-def _factory(recorder, name, args, kwargs, largs):
+def _factory(
+    recorder: Recorder, name: str, args: tuple, kwargs: dict, largs: tuple
+) -> Spelling:
     """``zeros_like(h)`` takes only the shape and the type of h."""
     rest = largs[1:]
     if name.endswith("_like"):

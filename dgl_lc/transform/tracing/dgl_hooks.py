@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial, wraps
-from typing import Any
+from typing import Any, NoReturn
 
 import dgl
 import torch
@@ -55,7 +55,7 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
     """``traced(tracer, *args)`` where a tracer looks, else the original."""
 
     @wraps(original)
-    def call(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         tracer = _tracer()
         if tracer is None:
             return original(*args, **kwargs)
@@ -64,7 +64,7 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
     return call
 
 
-def _of_numbers(function: Callable, _: GraphTracer, *numbers):
+def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
     """A function of :mod:`math`, recorded if a size is among its numbers."""
     result = function(*map(plain, numbers))
     for number in numbers:
@@ -74,7 +74,7 @@ def _of_numbers(function: Callable, _: GraphTracer, *numbers):
 
 
 def _refusal(operation: str, reason: str, advice: str) -> Callable:
-    def refused(tracer: GraphTracer, *args, **kwargs):
+    def refused(tracer: GraphTracer, *args: Any, **kwargs: Any) -> NoReturn:
         tracer.refuse(operation, reason, advice)
 
     return refused
@@ -160,7 +160,10 @@ def _getitem_is_seen() -> bool:
     seen = []
 
     class Look(TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
+        def __torch_function__(
+            self, func: Callable, types: Any, args: tuple = (),
+            kwargs: dict | None = None,
+        ) -> Any:  # fmt: skip
             seen.append(func)
             return func(*args, **(kwargs or {}))
 
@@ -173,7 +176,9 @@ def _getitem_is_seen() -> bool:
 def _static(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
-    def traced(tracer: GraphTracer, graph, *args, **kwargs):
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         return tracer.static(graph, name, original, args, kwargs)
 
     return traced
@@ -182,7 +187,9 @@ def _static(name: str) -> Callable:
 def _size(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
-    def traced(tracer: GraphTracer, graph, *args, **kwargs):
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         return tracer.number(original(graph, *args, **kwargs))
 
     return traced
@@ -191,7 +198,9 @@ def _size(name: str) -> Callable:
 def _same_edges(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
-    def traced(tracer: GraphTracer, graph, *args, **kwargs):
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         result = original(graph, *args, **kwargs)
         known = id(graph._graph) in tracer._graphs
         if known and isinstance(result, dgl.DGLGraph):
@@ -205,7 +214,7 @@ def _same_edges(name: str) -> Callable:
 
 
 def _derive(name: str, original: Callable) -> Callable:
-    def traced(tracer: GraphTracer, *args, **kwargs):
+    def traced(tracer: GraphTracer, *args: Any, **kwargs: Any) -> Any:
         return tracer.derive(name, original, args, kwargs)
 
     return traced

@@ -30,7 +30,7 @@ class GraphTracer(TorchTracer):
     ``(function, key, args, kwargs)`` for one that was derived from it.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._graphs: dict[int, tuple[Any, Any]] = {}
 
@@ -116,7 +116,10 @@ class GraphTracer(TorchTracer):
         self.bind(result, value)
         return result
 
-    def edge_udf(self, graph, eid, etype, func, *, orig_eid=None):
+    def edge_udf(
+        self, graph: dgl.DGLGraph, eid: Any, etype: Any, func: Callable, *,
+        orig_eid: Any = None,
+    ) -> dict[str, torch.Tensor]:  # fmt: skip
         """Run a message function on what is gathered for all edges."""
         if not is_all(eid):
             self.refuse(
@@ -126,7 +129,10 @@ class GraphTracer(TorchTracer):
             )
         return func(_Edges(graph))
 
-    def static(self, graph, name, original, args, kwargs):
+    def static(
+        self, graph: Any, name: str, original: Callable, args: tuple,
+        kwargs: dict,
+    ) -> Any:  # fmt: skip
         """What a method of the graph gives, as a static value."""
         with hidden():
             result = original(graph, *args, **kwargs)
@@ -142,7 +148,9 @@ class GraphTracer(TorchTracer):
             self.bind(result, value)
         return result
 
-    def derive(self, name, original, args, kwargs):
+    def derive(
+        self, name: str, original: Callable, args: tuple, kwargs: dict
+    ) -> dgl.DGLGraph:
         kwargs = dict(kwargs)
         graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
         key = self.key_of(graph._graph)
@@ -171,7 +179,7 @@ class GraphTracer(TorchTracer):
 class _Lazy(dict):
     """Looks things up when they are asked for."""
 
-    def __init__(self, find: Callable[[str], Any]):
+    def __init__(self, find: Callable[[str], Any]) -> None:
         super().__init__()
         self._find = find
 
@@ -182,7 +190,7 @@ class _Lazy(dict):
 class _Edges:
     """What a message function is given: the ends of all edges."""
 
-    def __init__(self, graph: dgl.DGLGraph):
+    def __init__(self, graph: dgl.DGLGraph) -> None:
         self.src = _Lazy(lambda k: dgl.ops.copy_u(graph, graph.srcdata[k]))
         self.dst = _Lazy(lambda k: dgl.ops.copy_v(graph, graph.dstdata[k]))
         self.data = graph.edata

@@ -94,7 +94,9 @@ def _free_primes(call: ModelCall) -> list[int]:
     return [p for p in _PRIMES if p not in used]
 
 
-def _edges(n: int, count: int, kind: str, generator: torch.Generator):
+def _edges(
+    n: int, count: int, kind: str, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Sources and targets."""
     nodes = torch.arange(n)
     if kind == "loops":
@@ -113,7 +115,9 @@ def _edges(n: int, count: int, kind: str, generator: torch.Generator):
     return torch.cat([source, u]), torch.cat([target, v])
 
 
-def _like(graph: dgl.DGLGraph, edges, n: int) -> dgl.DGLGraph:
+def _like(
+    graph: dgl.DGLGraph, edges: tuple[torch.Tensor, torch.Tensor], n: int
+) -> dgl.DGLGraph:
     made = dgl.graph(edges, num_nodes=n, idtype=graph.idtype)
     generator = torch.Generator().manual_seed(n)
     for name, tensor in graph.ndata.items():

@@ -1,9 +1,9 @@
 """The values of a trace: recording them, and knowing them again."""
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
@@ -24,7 +24,7 @@ class Recorder:
         Of the probe.
     """
 
-    def __init__(self, model: nn.Module, num_nodes: int):
+    def __init__(self, model: nn.Module, num_nodes: int) -> None:
         self.trace = Trace()
         self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
         self._same: dict[Any, Value] = {}
@@ -41,7 +41,7 @@ class Recorder:
     def where(self) -> str:
         return self._scope[-1] if self._scope else ""
 
-    def refuse(self, operation: str, reason: str, advice: str):
+    def refuse(self, operation: str, reason: str, advice: str) -> NoReturn:
         refuse(self.where, operation, reason, advice)
 
     def add(
@@ -173,7 +173,7 @@ class Recorder:
 
 
 @contextmanager
-def hidden():
+def hidden() -> Iterator[None]:
     """Nothing in here is recorded."""
     with torch._C.DisableTorchFunction():
         yield

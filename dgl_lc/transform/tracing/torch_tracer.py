@@ -78,7 +78,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         num_nodes: int,
         split_bias: bool = False,
         ignore_edge_dropout: bool = False,
-    ):
+    ) -> None:
         Recorder.__init__(self, model, num_nodes)
         TorchFunctionMode.__init__(self)
         self._model = model
@@ -87,11 +87,14 @@ class TorchTracer(Recorder, TorchFunctionMode):
         self.failed_in = ""
         self._names = {id(m): name for name, m in model.named_modules()}
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (),
+        kwargs: dict | None = None,
+    ) -> Any:  # fmt: skip
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", str(func))
         if name == "__get__":
-            prop = getattr(func.__self__, "__name__", "")
+            prop = getattr(getattr(func, "__self__", None), "__name__", "")
             if prop == "shape":
                 return torch.Size(map(self.number, args[0].shape))
             if prop not in _TENSOR_PROPERTIES:
@@ -116,7 +119,9 @@ class TorchTracer(Recorder, TorchFunctionMode):
             return self._leave_torch(func, name, args, kwargs)
         return self._call(func, name, args, kwargs)
 
-    def _to_number(self, function, name, args, kwargs) -> Any:
+    def _to_number(
+        self, function: Callable, name: str, args: tuple, kwargs: dict
+    ) -> Any:
         lifted = self.lift(args), self.lift(kwargs)
         used = values_in(lifted)
         if name not in ("numel", "nelement"):
@@ -156,7 +161,9 @@ class TorchTracer(Recorder, TorchFunctionMode):
             )
         return size
 
-    def _leave_torch(self, func, name, args, kwargs) -> Any:
+    def _leave_torch(
+        self, func: Callable, name: str, args: tuple, kwargs: dict
+    ) -> Any:
         if name == "__iter__":
             # Rows of a parameter, for instance: an item each.
             if self.lift(args[0]).data:
@@ -189,7 +196,9 @@ class TorchTracer(Recorder, TorchFunctionMode):
         with hidden():
             return self._call(original, "__getitem__", (tensor, index), {})
 
-    def _call(self, func, name, args, kwargs) -> Any:
+    def _call(
+        self, func: Callable, name: str, args: tuple, kwargs: dict
+    ) -> Any:
         if func is nn.functional.dropout:
             p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
             dropped = args[0] if args else kwargs["input"]
@@ -280,7 +289,9 @@ class TorchTracer(Recorder, TorchFunctionMode):
 
     # Modules
 
-    def call_module(self, original, module, args, kwargs) -> Any:
+    def call_module(
+        self, original: Callable, module: nn.Module, args: tuple, kwargs: dict
+    ) -> Any:
         name = self._names.get(id(module))
         if name is None:
             return original(module, *args, **kwargs)
@@ -310,11 +321,17 @@ class TorchTracer(Recorder, TorchFunctionMode):
         tensors = [*module.parameters(False), *module.buffers(False)]
         return all(id(tensor) in self._params for tensor in tensors)
 
-    def _leaf(self, original, module, name, args, kwargs) -> Any:
+    def _leaf(
+        self, original: Callable, module: nn.Module, name: str, args: tuple,
+        kwargs: dict,
+    ) -> Any:  # fmt: skip
         if isinstance(module, nn.Identity):
             return args[0]
-        drops = isinstance(module, nn.Dropout) and bool(args)
-        if drops and self._drops_nothing(module.p, args[0]):
+        if (
+            isinstance(module, nn.Dropout)
+            and args
+            and self._drops_nothing(module.p, args[0])
+        ):
             return args[0]
         lifted = self.lift(args), self.lift(kwargs)
         state = torch.get_rng_state()

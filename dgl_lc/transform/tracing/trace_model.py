@@ -41,7 +41,9 @@ def trace(
     return tracer.trace
 
 
-def run(tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict):
+def run(
+    tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict
+) -> Any:
     """The model's output; whatever goes wrong is an LCError."""
     try:
         with tracing(tracer):
