@@ -1,4 +1,4 @@
-"""Applying words the plain way, letter by letter as DGL does."""
+"""Applying words to features letter by letter, with the functions of DGL."""
 
 import torch
 
@@ -12,7 +12,7 @@ from .tracing.graph_tracer import gspmm
 def apply_word(
     word: Word, rows: torch.Tensor, evaluate: Evaluator
 ) -> torch.Tensor:
-    """A word, applied to features with a row for each node."""
+    """Apply a word to features with a row for each node."""
     for letter in reversed(word):
         rows = _apply_letter(letter, rows, evaluate)
     return rows
@@ -39,6 +39,7 @@ def _apply_letter(
 
 
 def edge_weight(letter: Aggregate, evaluate: Evaluator) -> torch.Tensor:
+    """Return the weight of each edge, for a letter that has weights."""
     assert letter.weight is not None
     weight = evaluate(letter.weight).reshape(-1)
     return 1 / weight if letter.inverse else weight
@@ -47,17 +48,19 @@ def edge_weight(letter: Aggregate, evaluate: Evaluator) -> torch.Tensor:
 def scale(
     diagonal: Diagonal, rows: torch.Tensor, evaluate: Evaluator
 ) -> torch.Tensor:
+    """Multiply each row by the number of its node."""
     factor = diagonal_values(diagonal, evaluate).to(rows)
     return rows * factor.reshape(-1, *[1] * (rows.dim() - 1))
 
 
 def diagonal_values(diagonal: Diagonal, evaluate: Evaluator) -> torch.Tensor:
+    """Return the number of each node that a diagonal multiplies by."""
     factor = evaluate(diagonal.factor).reshape(-1)
     return 1 / factor if diagonal.inverse else factor
 
 
 def precompute_plainly(inputs: list[Input], evaluate: Evaluator) -> InputRows:
-    """All inputs, letter by letter as DGL does: for probes."""
+    """Compute all inputs letter by letter: for probes, which are small."""
     parts = []
     for entry in inputs:
         rows = evaluate(entry.value).detach()

@@ -1,10 +1,10 @@
-"""Checking a result before it is given to the user.
+"""Checking the LC version before it is returned to the user.
 
-On a graph whose filters are permutations of the nodes, aggregation commutes
-with everything, so the LC version has to compute what the model does. On any
-graph the rows of a batch have to be the same rows of the whole, an exact LC
-version has to be equal to the model, and so has any other if both are made
-linear.
+On a graph whose filters only reorder the nodes, aggregation commutes with
+everything, so the LC version must compute what the model does. On every
+graph, a batch must give the same rows as all nodes together; an exact LC
+version must be equal to the model; and any other LC version must be equal to
+the model once both are made linear.
 """
 
 import copy
@@ -29,7 +29,8 @@ from .tracing.probes import make_probe
 from .tracing.values import Value, tensors_in, values_in
 
 _ADVICE = (
-    "This is a model that dgl_lc can't transform rightly: please report it"
+    "dgl_lc can't transform this model correctly: please report it, with the "
+    "model"
 )
 
 
@@ -37,7 +38,7 @@ def check(
     call: ModelCall, module: LCModule, inputs: list[Input],
     pusher: Pusher, report: Report,
 ) -> str:  # fmt: skip
-    """Compare the LC version with the model; says what was compared."""
+    """Compare the LC version with the model; return what was compared."""
     done = ["batches"]
     probe = make_probe(call, 3)
     _check_trace(probe, pusher)
@@ -73,7 +74,7 @@ def check(
 
 
 class _Replay(Evaluator):
-    """Evaluates all that was traced, with gradients of the parameters."""
+    """Evaluates all traced values, with gradients of the parameters."""
 
     def _evaluate(self, value: Value) -> Any:
         if value.op == "param":
@@ -82,7 +83,7 @@ class _Replay(Evaluator):
 
 
 def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
-    """Compare what was traced with the model: values and gradients."""
+    """Compare the traced values with the model: results and gradients."""
     probe.model.eval()
     replay = _Replay(probe)
     outputs = values_in(pusher.pushed.trace.output)
@@ -93,7 +94,7 @@ def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
     try:
         its = _gradients(expected, parameters)
     except RuntimeError:
-        # A model that can't be trained as it is: changed in place.
+        # A model that changes tensors in place may have no gradients.
         return
     mine = _gradients(found, parameters)
     _compare(mine, its, "on a random graph: gradients differ")
@@ -102,7 +103,7 @@ def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
 def _gradients(
     outputs: list[torch.Tensor], parameters: list[nn.Parameter]
 ) -> list[torch.Tensor]:
-    """Of a sum of all outputs with random weights."""
+    """Return the gradients of a sum of all outputs with random weights."""
     generator = torch.Generator().manual_seed(0)
     total = torch.zeros(())
     for output in outputs:
@@ -119,11 +120,11 @@ def _gradients(
 
 
 class _NotApplicableError(Exception):
-    """The model does not run on such a graph."""
+    """Raised where the model does not run on a graph of this kind."""
 
 
 def _permutes(word: Word, evaluate: Evaluator, probe: ModelCall) -> bool:
-    """Whether a word only gives the nodes another order."""
+    """Return whether a word only reorders the nodes."""
     n = probe.num_nodes
     matrix = apply_word(word, torch.eye(n), evaluate)
     ones = torch.isclose(matrix, torch.ones(()), atol=1e-5)
@@ -136,7 +137,7 @@ def _permutes(word: Word, evaluate: Evaluator, probe: ModelCall) -> bool:
 
 
 def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
-    """A copy of the LC version with the parameters of a probe's model."""
+    """Copy the LC version, with the parameters of a probe's model."""
     made = copy.deepcopy(module)
     its = probe.model.state_dict()
     mine = made.state_dict()
@@ -148,6 +149,7 @@ def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
 def _check_equal(
     probe: ModelCall, module: LCModule, rows: InputRows, name: str
 ) -> None:
+    """Compare the LC version with the model as it is."""
     probe.model.eval()
     with torch.no_grad():
         found = tensors_in(_with_parameters(module, probe)(*rows))
@@ -161,6 +163,7 @@ def _check_equal(
 def _check_linearised(
     probe: ModelCall, module: LCModule, rows: InputRows, pusher: Pusher
 ) -> None:
+    """Compare the LC version with the model, both made linear."""
     model = LinearModel(probe, pusher)
     version = LinearVersion(_with_parameters(module, probe), pusher)
     with torch.no_grad():
@@ -173,6 +176,7 @@ def _check_linearised(
 def _compare(
     found: list[torch.Tensor], expected: list[torch.Tensor], where: str
 ) -> None:
+    """Refuse an LC version whose results differ from the expected ones."""
     same = len(found) == len(expected) and all(map(close, found, expected))
     if not same:
         refuse(
@@ -183,6 +187,7 @@ def _compare(
 
 
 def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
+    """Compare batches of the LC version with all its rows."""
     made = _with_parameters(module, probe)
     with torch.no_grad():
         whole = tensors_in(made(*rows))
@@ -192,10 +197,10 @@ def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
             except Exception as error:
                 raise LCError(
                     "", "the LC version",
-                    f"does not work on a batch of {len(ids)} rows "
+                    f"does not run on a batch of {len(ids)} rows "
                     f"({first_line(error)})",
-                    "Look for numbers of nodes, and for squeeze() without a "
-                    "dimension",
+                    "Look for a fixed number of nodes, and for squeeze() "
+                    "without a dimension",
                 ) from error  # fmt: skip
             dims = [list(t.shape).index(probe.num_nodes) for t in whole]
             expected = [

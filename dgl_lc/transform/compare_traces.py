@@ -14,7 +14,7 @@ from .tracing.values import TRAINING, Guard, Trace, Value, leaves, replace
 
 
 def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
-    """One trace of three: of a probe, of another, and of it in training.
+    """Make one trace of three: two probes, and the first one in training.
 
     Values of ``trace`` get their :attr:`~Value.dims`, arguments that are
     sizes or the training flag become symbols, and values that can't be
@@ -22,12 +22,13 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
     """
     _check_steps(
         trace, other,
-        "what is computed depends on the size or the degrees of the graph",
-        "Write forward so that it does the same on every graph",
+        "what the model computes depends on the size or the degrees of the "
+        "graph",
+        "Write a forward that does the same operations on every graph",
     )  # fmt: skip
     _check_steps(
         trace, training,
-        "what is computed differs between training and evaluation",
+        "the model computes something else in training than in evaluation",
         "Let a module or F.dropout(…, training=self.training) make the "
         "difference",
     )  # fmt: skip
@@ -51,6 +52,7 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
 
 
 def _check_steps(trace: Trace, other: Trace, reason: str, advice: str) -> None:
+    """Refuse two traces that do not have the same operations."""
     pairs = zip(trace.values, other.values, strict=False)
     for mine, its in pairs:
         if mine.op != its.op or not _same_target(mine, its):
@@ -69,7 +71,7 @@ def _same_target(mine: Value, its: Value) -> bool:
 
 
 def _dims(mine: Value, its: Value, sizes: dict) -> tuple:
-    """The sizes of a tensor: constant, or of the graph."""
+    """Return the sizes of a tensor: integers, or sizes of the graph."""
     a, b = mine.example, its.example
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return ()
@@ -86,10 +88,11 @@ def _dims(mine: Value, its: Value, sizes: dict) -> tuple:
 
 
 def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
+    """Unify the arguments of a value, or note why it can't be used."""
     if mine.op == "const" and not _same_tensor(mine.example, its.example):
         mine.trouble = (
-            "is a tensor that differs from graph to graph, of which nobody "
-            "knows how it was made"
+            "is a tensor that differs from graph to graph, and was not "
+            "computed by functions that can be followed"
         )
         return
     try:
@@ -104,6 +107,7 @@ def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
 def _unify_leaves(
     where: str, mine: Any, its: Any, trained: Any, sizes: dict
 ) -> Any:
+    """Replace sizes of the graph and the training flag by symbols."""
     all_leaves = [leaves(item) for item in (mine, its, trained)]
     if len({len(found) for found in all_leaves}) > 1:
         refuse(where, "arguments", "differ from graph to graph", FIXED_NUMBERS)
@@ -145,7 +149,7 @@ def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
-    """The branches that matter: the same on all probes."""
+    """Return the branches that were the same on all probes."""
     results = {
         guard.value.id: guard.result
         for guard in (*other.guards, *training.guards)
@@ -156,10 +160,10 @@ def _unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
         if differs and guard.escaped:
             refuse(
                 guard.value.where, guard.value.name,
-                "gives a Python number that differs from graph to graph",
+                "is a Python number that differs from graph to graph",
                 FIXED_NUMBERS,
             )  # fmt: skip
-        # Both branches did the same: what is computed was compared.
+        # A branch that differs did no harm: all operations were compared.
         if not differs:
             kept.append(guard)
     return kept

@@ -2,7 +2,7 @@
 
 Each operation is called once, on the stacked rows of all words that it is
 needed at. The module has the user's submodules, parameters and buffers under
-their own names; its code reads like the user's, with aggregations gone.
+their own names; its code reads like the user's, without aggregations.
 """
 
 import keyword
@@ -21,16 +21,16 @@ from .tracing.values import TRAINING, Value, arguments_of, replace
 
 
 def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
-    """The LC version of a model.
+    """Write the LC version of a model.
 
     Parameters
     ----------
     model : nn.Module
-        Whose submodules, parameters and buffers are shared.
+        The model whose submodules, parameters and buffers are shared.
     pusher : Pusher
-        After :meth:`Pusher.push`.
+        The pusher, after :meth:`Pusher.push`.
     names : list of str
-        Of the inputs, for the code.
+        Names of the inputs in the code.
     """
     emitter = _Emitter(model, pusher, names)
     for value in pusher.pushed.trace.values:
@@ -41,6 +41,8 @@ def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
 
 
 class _Emitter:
+    """Writes the operations of an LC version into a graph of torch.fx."""
+
     def __init__(
         self, model: nn.Module, pusher: Pusher, names: list[str]
     ) -> None:
@@ -60,7 +62,7 @@ class _Emitter:
     # Operations
 
     def operation(self, value: Value) -> None:
-        """The call of an operation, at all words it is needed at."""
+        """Write the call of an operation, for all words it is needed at."""
         words = self._pushed.needs[value]
         if self._pusher.is_exact_bias(value, words):
             self._done[value] = self._exact_bias(value, words)
@@ -82,6 +84,7 @@ class _Emitter:
     def _call(
         self, value: Value, args: tuple, kwargs: dict, name: str
     ) -> fx.Node:
+        """Write the call of a function, a method or a property."""
         target = value.target
         if getattr(target, "__name__", "") == "__get__":
             prop = target.__self__.__name__
@@ -98,6 +101,7 @@ class _Emitter:
         )
 
     def _argument(self, leaf: Any, words: list[Word], user: Value) -> Any:
+        """Return an argument of an operation at some words."""
         if leaf is TRAINING:
             if leaf not in self._shared:
                 self._shared[leaf] = self._graph.get_attr("training")
@@ -109,7 +113,7 @@ class _Emitter:
         return self.at(leaf, words)
 
     def _num_rows(self, words: list[Word], user: Value) -> fx.Node:
-        """How many rows there are, where the model says how many nodes."""
+        """Write the number of rows, where the model has that of nodes."""
         rows = [
             v for v in arguments_of(user) if v.data and v.row_dim is not None
         ]
@@ -121,7 +125,7 @@ class _Emitter:
         return self._graph.call_method("size", (node, rows[0].row_dim))
 
     def _exact_bias(self, value: Value, words: list[Word]) -> fx.Node:
-        """``h + b`` at a word: the bias is aggregated like everything."""
+        """Write ``h + b`` at words: the bias is aggregated too, as S 1 b."""
         ones = self.at(self._pusher.ones(), words)
         places = [self._argument(a, words, value) for a in value.args]
         rows = [isinstance(a, Value) and a.data for a in value.args]
@@ -140,7 +144,7 @@ class _Emitter:
     # Values at words
 
     def at(self, value: Value, words: list[Word]) -> fx.Node:
-        """The rows of a value at some words, stacked."""
+        """Return the rows of a value at some words, stacked."""
         found = [self._pusher.resolve(value, word) for word in words]
         kind, first, _ = found[0]
         if kind == "shared":
@@ -151,6 +155,7 @@ class _Emitter:
         return self._stacks[key]
 
     def _stack(self, found: list[tuple], value: Value) -> fx.Node:
+        """Stack rows of operations and inputs."""
         kinds = {kind for kind, _, _ in found}
         values = {v for _, v, _ in found}
         if kinds == {"op"} and len(values) == 1:
@@ -169,7 +174,7 @@ class _Emitter:
         )
 
     def _take(self, value: Value, words: list[Word]) -> fx.Node:
-        """Some of the words at which an operation was called."""
+        """Return the rows of an operation at some of its words."""
         node, there = self._done[value], self._pushed.needs[value]
         places = [there.index(word) for word in words]
         if places == list(range(len(there))):
@@ -182,7 +187,7 @@ class _Emitter:
         )  # fmt: skip
 
     def _constant(self, value: Value) -> fx.Node:
-        """A parameter, or what is computed from parameters alone."""
+        """Write a parameter, or what is computed from parameters alone."""
         if value in self._shared:
             return self._shared[value]
         if value.op == "param":
@@ -206,6 +211,7 @@ class _Emitter:
     # The module
 
     def output(self) -> None:
+        """Write what the module returns."""
         result = replace(
             self._pushed.trace.output,
             lambda leaf: (
@@ -215,6 +221,7 @@ class _Emitter:
         self._graph.output(result)
 
     def module(self) -> LCModule:
+        """Make the module of what was written."""
         root = nn.Module()
         share_parts(self._model, root)
         for name, tensor in self._constants.items():
@@ -228,7 +235,7 @@ class _Emitter:
 
 
 def _variable(value: Value) -> str:
-    """What to call a value in the code."""
+    """Return the name of a value in the code."""
     name = value.name.strip("_")
     if value.op == "module":
         name = str(value.target)

@@ -1,4 +1,9 @@
-"""Letters, the filters of a model, and words, their products."""
+"""Words: products of the filters that a model applies.
+
+A letter is one filter: an aggregation, a factor for each node, or a
+polynomial of such. A word is a product of letters, applied from right to
+left: ``(D, A, D)`` for ``D A D x``.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,11 +13,11 @@ from .tracing.values import Value
 
 @dataclass(frozen=True)
 class Aggregate:
-    """Sum over incoming edges, with weights or without."""
+    """A sum over incoming edges, with or without edge weights."""
 
     graph: Any
     weight: Value | None = None
-    inverse: bool = False  # divide by the weights
+    inverse: bool = False  # whether messages are divided by the weights
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ Word = tuple[Letter, ...]
 
 
 def degree(word: Word) -> int:
-    """How often a word aggregates."""
+    """Return how many aggregations a word has."""
     total = 0
     for letter in word:
         if isinstance(letter, Polynomial):
@@ -54,11 +59,12 @@ class NormedAggregate:
     right: Diagonal | None
 
 
+#: A letter, or an aggregation together with its norms.
 Unit = NormedAggregate | Diagonal | Polynomial
 
 
 def units_of(word: Word) -> tuple[Unit, ...]:
-    """A word as filters: every norm goes to the aggregation it belongs to."""
+    """Group a word: every norm goes to the aggregation it belongs to."""
     found: list[Unit] = []
     place = 0
     while place < len(word):
@@ -71,7 +77,7 @@ def units_of(word: Word) -> tuple[Unit, ...]:
         if found and isinstance(found[-1], Diagonal):
             left = found.pop()
         if place < len(word) and isinstance(word[place], Diagonal):
-            # The norm before the next aggregation is that one's own.
+            # A norm before the next aggregation belongs to that one.
             following = word[place + 1 : place + 2]
             its_own = following and isinstance(following[0], Aggregate)
             if left is None or not its_own:

@@ -1,4 +1,4 @@
-"""Finding filters: which values are an aggregation, or scale rows."""
+"""Finding filters: values that aggregate, or that scale rows."""
 
 import operator
 from typing import Any
@@ -14,14 +14,14 @@ _Message = tuple[Value, Value | None, Any]
 
 
 class FilterFinder:
-    """Says of a value which letter it applies, and to which value."""
+    """Finds the letter that a value applies, and the value it applies it to."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._letters: dict[int, tuple[Value, Letter] | None] = {}
 
     def letter(self, value: Value) -> tuple[Value, Letter] | None:
-        """The value is a letter, applied to another value."""
+        """Return (source, letter) if a value is a letter times a source."""
         if value.id not in self._letters:
             if value.op == "aggregate":
                 self._letters[value.id] = self._aggregate(value)
@@ -30,6 +30,7 @@ class FilterFinder:
         return self._letters[value.id]
 
     def _aggregate(self, value: Value) -> tuple[Value, Letter] | None:
+        """Return (source, aggregation), or refuse message passing."""
         graph, op, reduce = value.target
         source, weight = value.args
         if op == "copy_rhs" and isinstance(weight, Value):
@@ -56,7 +57,7 @@ class FilterFinder:
                       reason, advice)  # fmt: skip
 
     def _message(self, value: Value) -> _Message | None:
-        """(source, weight, graph) of a value w_e * h_u, made by hand."""
+        """Return what a message w_e * h_u is made of, if a value is one."""
         if value.op == "edges":
             graph, op, left, right = value.target
             if op == "copy_lhs" and left == "u":
@@ -83,6 +84,7 @@ class FilterFinder:
         return None
 
     def _product(self, a: Value, b: Value, where: Value) -> Value:
+        """Add the product of two edge weights to the trace."""
         made = Value(
             len(self._trace.values), "call", _flat_product, (a, b), {},
             where.where, _flat_product(a.example, b.example), data=True,
@@ -93,16 +95,17 @@ class FilterFinder:
 
 
 def _why_not(op: str, reduce: str, weight: Any) -> tuple[str, str]:
+    """Return why message passing is no filter, and what to do."""
     learned = isinstance(weight, Value) and not weight.static
     if learned and weight.random and not weight.learned:
         return (
             "edges are dropped at random, so the filter is not constant",
-            "Set the edge dropout to 0, or give ignore_edge_dropout=True",
+            "Set the edge dropout to 0, or pass ignore_edge_dropout=True",
         )
     if learned and op == "copy_rhs":
         return (
-            "the message is a learned value of the edge, other than a "
-            "fixed weight times the source's",
+            "the message is a learned value of the edge, and not a fixed "
+            "weight times the source's value",
             "Use copy_u, u_mul_e, or a product with static weights",
         )
     if learned and (weight.data or weight.learned):
@@ -119,7 +122,7 @@ def _why_not(op: str, reduce: str, weight: Any) -> tuple[str, str]:
         )
     if isinstance(weight, Value) and not _one_for_each_edge(weight):
         return (
-            "edge weights have several channels, a filter for each",
+            "edge weights have several channels, each of which is a filter",
             "Use one weight for each edge",
         )
     return (
@@ -129,6 +132,7 @@ def _why_not(op: str, reduce: str, weight: Any) -> tuple[str, str]:
 
 
 def _diagonal(value: Value) -> tuple[Value, Letter] | None:
+    """Return (source, diagonal) if a value is scaled rows of a source."""
     if value.op != "call" or len(value.args) != 2 or value.kwargs:
         return None
     divides = value.target is operator.truediv
@@ -143,13 +147,14 @@ def _diagonal(value: Value) -> tuple[Value, Letter] | None:
 
 
 def _one_for_each_edge(weight: Any) -> bool:
+    """Return whether it is static, with one number for each edge."""
     if not isinstance(weight, Value) or not weight.static:
         return False
     return weight.dims[:1] == ("E",) and all(d == 1 for d in weight.dims[1:])
 
 
 def _is_ones(weight: Value | None) -> bool:
-    """Whether edge weights are ones, made by torch.ones."""
+    """Return whether edge weights are ones, made by torch.ones."""
     if weight is None or weight.op != "call":
         return False
     if weight.name in ("to", "float", "double", "reshape", "view"):
@@ -158,7 +163,7 @@ def _is_ones(weight: Value | None) -> bool:
 
 
 def _scales(factor: Any, rows: Any, result: Value) -> bool:
-    """Whether factor has one static number for each row."""
+    """Return whether a factor has one static number for each row."""
     if not isinstance(factor, Value) or not isinstance(rows, Value):
         return False
     if not factor.static or not rows.data or rows.row_dim != 0:
@@ -167,11 +172,11 @@ def _scales(factor: Any, rows: Any, result: Value) -> bool:
     alike = len(factor.dims) == len(rows.dims) and rows.dims == result.dims
     scalar_rows = all(d == 1 for d in rows.dims[1:])
     if rows.static and scalar_rows:
-        # Two norms, multiplied with each other: not a filter of features.
+        # A product of two norms is a norm, not a filter of features.
         return False
     return one_each and alike and rows.example.is_floating_point()
 
 
 def _flat_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The product of two edge weights, whatever their shapes."""
+    """Multiply two edge weights, whatever their shapes."""
     return a.reshape(-1) * b.reshape(-1)

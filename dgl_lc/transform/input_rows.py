@@ -10,13 +10,13 @@ from ..hops import HopFeatures
 class InputRows(HopFeatures):
     """The inputs of an LC version, for some nodes.
 
-    Iterating gives the tensors, in the order of ``lc.inputs``; loaders and
-    ``fit`` take it as they take hop features.
+    Iterating over it gives the tensors, in the order of ``lc.inputs``.
+    Loaders and ``fit`` take it as they take hop features.
     """
 
     @property
     def stack(self) -> torch.Tensor:
-        """Only inputs of one shape can be one stack of rows."""
+        """Stack all inputs, which must have the same number of columns."""
         return torch.cat(list(self))
 
     def take(
@@ -25,7 +25,7 @@ class InputRows(HopFeatures):
         nodes: torch.Tensor,
         out: torch.Tensor | None = None,
     ) -> "InputRows":
-        # Inputs may differ in their columns: there is no one stack to fill.
+        # Inputs may differ in their columns, so ``out`` can't be filled.
         parts = [tensor[places.to(tensor.device)] for tensor in self]
         return InputRows(parts, self._hops, None, nodes)
 

@@ -1,4 +1,4 @@
-"""The LC version as a module: sharing, copying and pickling it."""
+"""The module of an LC version: how it is built, copied and pickled."""
 
 import copy
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch import fx, nn
 from .refusals import refuse
 from .tracing.values import replace
 
-#: What torch.fx keeps on a module.
+#: Attributes that torch.fx sets on a module.
 _FX = ("meta", "_graph", "_code")
 
 
@@ -20,7 +20,7 @@ _KINDS = ("_modules", "_parameters", "_buffers")
 class LCModule(fx.GraphModule):
     """The LC version as a module: ``module(*rows)``, without a graph."""
 
-    #: Parameters that training should not decay: the model's.
+    #: Names of parameters without weight decay, as the model has them.
     no_weight_decay: frozenset[str] = frozenset()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -31,7 +31,7 @@ class LCModule(fx.GraphModule):
         return super().__call__(*args, **kwargs)
 
     def _widened(self, rows: Any) -> Any:
-        """Rows that are stored with fewer bits, as the parameters are."""
+        """Convert rows that are stored in 16 bits to the parameters' type."""
         halves = (torch.float16, torch.bfloat16)
         if not isinstance(rows, torch.Tensor) or rows.dtype not in halves:
             return rows
@@ -39,8 +39,8 @@ class LCModule(fx.GraphModule):
         return rows.to(next(kinds, rows.dtype))
 
     def __reduce__(self) -> tuple:
-        # torch.fx would run the code to find the graph, and training would
-        # be what it happens to be then.
+        # torch.fx would pickle the code and trace it again, which would fix
+        # the training flag to its value at that time.
         def named(leaf: Any) -> Any:
             return _Name(leaf.name) if isinstance(leaf, fx.Node) else leaf
 
@@ -68,7 +68,7 @@ class LCModule(fx.GraphModule):
 
 @dataclass(frozen=True)
 class _Name:
-    """Stands for a node of a graph that is stored."""
+    """Stands for a node of the graph in a pickle."""
 
     name: str
 
@@ -77,7 +77,7 @@ def _from_parts(
     nodes: list[tuple], parts: list[dict[str, Any]], unsaved: set[str],
     name: str, training: bool, no_weight_decay: frozenset[str],
 ) -> LCModule:  # fmt: skip
-    """An LC version that was pickled."""
+    """Rebuild an LC version from a pickle."""
     graph = fx.Graph()
     made: dict[str, fx.Node] = {}
 
@@ -99,15 +99,16 @@ def _from_parts(
 def build_module(
     root: nn.Module, graph: fx.Graph, name: str, training: bool
 ) -> LCModule:
+    """Make an LC version of a graph of torch.fx, with all parts of a root."""
     made = LCModule(root, graph, name)
-    # Also what no operation uses: the state_dict is the user's.
+    # torch.fx drops what no operation uses; the state_dict keeps it.
     share_parts(root, made)
     made.training = training
     return made
 
 
 def share_parts(model: nn.Module, onto: nn.Module) -> None:
-    """Give a module what another has, under the same names."""
+    """Share submodules, parameters and buffers under their names."""
     for kind in _KINDS:
         getattr(onto, kind).clear()
         for name, item in getattr(model, kind).items():

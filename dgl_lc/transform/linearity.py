@@ -1,4 +1,4 @@
-"""Whether an operation is linear in its rows, found out by trying."""
+"""Testing on random numbers whether an operation is linear in its rows."""
 
 from collections.abc import Callable
 
@@ -7,15 +7,22 @@ import torch
 #: How an operation treats the rows of its arguments.
 LINEAR, AFFINE, NONLINEAR = "linear", "bias", "non-linear"
 
-#: Sizes of numbers at which a function is tried: a clamp, or a small bias,
-#: shows at some of them only.
+#: Magnitudes of the numbers that a function is tested on: a clamp, or a small
+#: bias, has an effect at some of them only.
 _SCALES = (1e-3, 1.0, 1e3, 1e6)
 
 
 def linearity(
     outputs: Callable[..., list[torch.Tensor]], generator: torch.Generator
 ) -> str:
-    """Linear in all rows together, up to a constant, or neither."""
+    """Return LINEAR, AFFINE (linear plus a constant) or NONLINEAR.
+
+    Parameters
+    ----------
+    outputs : callable
+        ``outputs(rows, change)`` runs the operation on these rows, with its
+        arguments changed by the function ``change``.
+    """
     rows = torch.arange(11)
     seed = int(torch.randint(2**31, (), generator=generator))
 
@@ -44,7 +51,7 @@ def linearity(
             if not torch.isfinite(both).all():
                 return NONLINEAR
             if not close(3 * (p - z) + (q - z), both - z, rtol=1e-4):
-                # A constant hides small numbers, not a bend.
+                # Beside a large constant, rounding alone makes a difference.
                 hidden_by = _size(z) * torch.finfo(z.dtype).eps * 1e4
                 if _size(both - z) > hidden_by:
                     return NONLINEAR
@@ -52,7 +59,10 @@ def linearity(
 
 
 def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
-    """Equal up to rounding, which is as large as the numbers are."""
+    """Return whether two tensors are equal up to rounding.
+
+    The tolerance is relative to the largest number.
+    """
     if a.shape != b.shape:
         return False
     if not (a.is_floating_point() or a.is_complex()):
@@ -65,6 +75,6 @@ def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
 
 
 def _size(tensor: torch.Tensor) -> float:
-    """The largest number in a tensor, infinite ones aside."""
+    """Return the largest absolute value of the finite numbers."""
     finite = tensor[torch.isfinite(tensor)].abs()
     return float(finite.max()) if finite.numel() else 0.0

@@ -1,4 +1,4 @@
-"""The inputs of the LC version: which filters, on which features."""
+"""The inputs of the LC version: which filters are applied to which features."""
 
 import keyword
 from collections.abc import Iterator, Sequence
@@ -27,11 +27,11 @@ class Input:
     Attributes
     ----------
     formula : str
-        For a person: ``S² x``.
+        Formula for people to read: ``S² x``.
     name : str
-        The argument of the LC version: ``s2_x``.
+        Name of the argument of the LC version: ``s2_x``.
     columns : int
-        How many numbers there are for each node.
+        Number of columns: how many numbers each node has.
     value, word : Value, Word
         The features, and the filters that are applied to them.
     """
@@ -47,7 +47,7 @@ class Input:
 
 
 class FilterNames:
-    """Names of filters, given as they come: S, S₂, …"""
+    """Names of filters, in the order in which they appear: S₁, S₂, …"""
 
     def __init__(self, inputs: Sequence[tuple[Value, Word]]) -> None:
         self.units: dict[Unit, str] = {}
@@ -63,6 +63,7 @@ class FilterNames:
                 self.units[unit] = letter + (several if len(mine) > 1 else "")
 
     def formula(self, value: Value, word: Word) -> str:
+        """Write a word on a value as a formula."""
         powers: list[list] = []
         for unit in units_of(word):
             if powers and powers[-1][0] == unit:
@@ -76,7 +77,7 @@ class FilterNames:
         return " ".join([*parts, source_name(value)])
 
     def describe(self) -> Iterator[str]:
-        """What the names stand for."""
+        """Yield a line for each name that says what it stands for."""
         for unit, name in self.units.items():
             yield f"{name} = {_describe(unit)}"
 
@@ -91,6 +92,7 @@ _PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈�
 
 
 def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
+    """Give each input a formula, and a name of its own."""
     names = FilterNames(inputs)
     found: list[Input] = []
     used: set[str] = set()
@@ -108,7 +110,7 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
 
 
 def _identifier(text: str) -> str:
-    """A name that a variable of the generated code can have."""
+    """Turn a text into a name that a variable of the code can have."""
     name = "".join(c for c in text if c.isalnum() or c == "_")
     taken = name in ("self", "torch", "operator", "device", "inf", "nan")
     if not name.isidentifier() or keyword.iskeyword(name) or taken:
@@ -117,6 +119,7 @@ def _identifier(text: str) -> str:
 
 
 def source_name(value: Value) -> str:
+    """Return the name of features, or of what is computed from them."""
     if value.op == "input":
         target = value.target
         return target if isinstance(target, str) else target[2]
@@ -129,6 +132,7 @@ def source_name(value: Value) -> str:
 
 
 def _describe(unit: Unit) -> str:
+    """Write what a unit is: ``diag · A(g) · diag``."""
     if isinstance(unit, NormedAggregate):
         parts = ["diag · " if unit.left else "", _adjacency(unit.aggregate),
                  " · diag" if unit.right else ""]  # fmt: skip
@@ -144,6 +148,7 @@ def _describe(unit: Unit) -> str:
 
 
 def _adjacency(letter: Aggregate) -> str:
+    """Write an aggregation with its graph and what that is derived by."""
     graph: Any = letter.graph
     steps = []
     while not isinstance(graph, str):

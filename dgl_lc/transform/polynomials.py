@@ -1,4 +1,4 @@
-"""Sums of filters with constant coefficients that are one filter."""
+"""Polynomials: sums of words with constant coefficients, as one filter."""
 
 import operator
 from typing import Any
@@ -9,17 +9,18 @@ from .filter_words import Aggregate, Diagonal, Polynomial, Word, degree
 from .find_filters import FilterFinder
 from .tracing.values import Value, after_parts
 
-#: What a value is a sum of: source -> word -> coefficient.
+#: The words a value is a sum of: source -> word -> coefficient.
 Form = dict[Value, dict[Word, float]]
 
 
 class PolynomialFinder:
-    """Says of a value whether it is a polynomial of filters, and of what.
+    """Finds values that are a polynomial of filters times another value.
 
     Parameters
     ----------
     fold : bool
-        Make one filter of every polynomial with constant coefficients.
+        Whether every polynomial becomes one filter, or only those of
+        features and those that are a norm with self-loops.
     """
 
     def __init__(self, filters: FilterFinder, fold: bool) -> None:
@@ -28,7 +29,7 @@ class PolynomialFinder:
         self._forms: dict[int, Form] = {}
 
     def foldable(self, value: Value) -> tuple[Value, Polynomial] | None:
-        """A sum of words of one value that should be one filter."""
+        """Return (source, polynomial) if a value should be one filter."""
         if not _is_float_rows(value):
             return None
         form = self._form(value)
@@ -51,15 +52,16 @@ class PolynomialFinder:
         return None
 
     def _form(self, value: Value) -> Form:
+        """Return a value as a sum of words times sources."""
         return after_parts(value, self._forms, self._summands, self._sum_up)
 
     def _summands(self, value: Value) -> list[Value]:
-        """The values whose forms the form of this value is made of."""
+        """Return the values whose forms this value's form is made of."""
         terms = self._terms(value)
         return [source for _, _, source in terms] if terms else []
 
     def _terms(self, value: Value) -> list[tuple[float, Word, Value]] | None:
-        """(coefficient, letter, value): what a value is the sum of."""
+        """Return (coefficient, letter, value) for each term of a sum."""
         if not _is_float_rows(value) or value.trouble:
             return None
         found = self._filters.letter(value)
@@ -90,6 +92,7 @@ class PolynomialFinder:
         return None
 
     def _sum_up(self, value: Value) -> Form:
+        """Compute the form of a value from those of its terms."""
         terms = self._terms(value)
         if not terms:
             return {value: {(): 1.0}}
@@ -104,7 +107,7 @@ class PolynomialFinder:
 
 
 def _is_normed(words: dict[Word, float]) -> bool:
-    """Whether it is diag (A + I): one aggregation, with self-loops."""
+    """Return whether it is diag (A + I): an aggregation with self-loops."""
     if len(words) != 2 or len(set(words.values())) > 1:
         return False
     short, long = sorted(words, key=len)
@@ -118,6 +121,7 @@ def _is_normed(words: dict[Word, float]) -> bool:
 
 
 def _is_float_rows(value: Any) -> bool:
+    """Return whether it has a row of floating-point numbers per node."""
     return (
         isinstance(value, Value)
         and value.data

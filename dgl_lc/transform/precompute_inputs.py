@@ -1,8 +1,9 @@
 """Precomputing the inputs with the block engine.
 
-Inputs that begin with the same filters share them: the words on one feature
-tensor are a tree, walked depth first, and a run of one filter is one call of
-:func:`dgl_lc.block_aggregate`. What is between is freed once it was used.
+Inputs share the filters that are applied first: the words on one feature
+tensor are a tree, visited depth first, and a run of one filter is one call of
+:func:`dgl_lc.block_aggregate`. Intermediate results are freed after their
+last use.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,13 +33,13 @@ from .model_inputs import Input
 
 @dataclass
 class _Tree:
-    """Words that go on with the same filters; ``wanted``: inputs."""
+    """Words by the filter that comes next; ``wanted``: inputs that end here."""
 
     wanted: list[int] = field(default_factory=list)
     further: dict[Unit, "_Tree"] = field(default_factory=dict)
 
     def add(self, word: Word, number: int) -> None:
-        """A word, as the input of this number."""
+        """Add the word of the input with this number."""
         branch = self
         for unit in reversed(units_of(word)):
             branch = branch.further.setdefault(unit, _Tree())
@@ -54,7 +55,7 @@ def precompute_inputs(
     device: Any = None,
     progress: bool | None = None,
 ) -> InputRows:
-    """All inputs, for all nodes or for some."""
+    """Compute all inputs, for all nodes or for some."""
     graph = next(iter(evaluate.call.graphs.values()))
     chosen = check_nodes(graph, nodes)
     budget = None if memory is None else parse_bytes(memory)
@@ -75,7 +76,7 @@ def precompute_inputs(
 
 
 class _Work:
-    """The results so far, and how to make more."""
+    """Computes inputs; holds the results and counts their bytes."""
 
     def __init__(
         self, evaluate: Evaluator, nodes: torch.Tensor | None,
@@ -92,11 +93,11 @@ class _Work:
         self.results: dict[int, torch.Tensor] = {}
 
     def walk(self, tree: _Tree, rows: torch.Tensor) -> None:
-        """Everything that begins with these rows."""
+        """Compute all inputs of a tree, from the rows at its root."""
         for number in tree.wanted:
             self._keep(number, self._chosen(rows))
         for unit, branch in tree.further.items():
-            # A run of the same filter is one call of the engine.
+            # The engine computes several hops of one filter in one call.
             run = [branch]
             while list(run[-1].further) == [unit]:
                 run.append(run[-1].further[unit])
@@ -117,7 +118,7 @@ class _Work:
 
     @contextmanager
     def holding(self, size: int) -> Iterator[None]:
-        """Count bytes that are held for a while."""
+        """Count bytes that are held during this block."""
         self._held += size
         self._memory()
         try:
@@ -129,13 +130,14 @@ class _Work:
         return rows if self._nodes is None else rows[self._nodes]
 
     def _keep(self, number: int, rows: torch.Tensor) -> None:
+        """Keep the rows of an input, in the type they are stored in."""
         if self._dtype is not None and rows.is_floating_point():
             rows = rows.to(self._dtype)
         self.results[number] = rows
         self._held += rows.nbytes
 
     def _memory(self) -> int | None:
-        """Bytes that are left of the budget."""
+        """Return the bytes that are left of the budget."""
         if self._budget is None:
             return None
         left = self._budget - self._held
@@ -143,7 +145,7 @@ class _Work:
             raise DGLError(
                 f"memory={format_bytes(self._budget)} is not enough: the "
                 f"inputs, and what they are made of, take "
-                f"{format_bytes(self._held)} so far. Give "
+                f"{format_bytes(self._held)} so far. Pass "
                 f"more memory=, fewer nodes=, or a smaller dtype=."
             )
         return left
@@ -152,7 +154,7 @@ class _Work:
         self, unit: Unit, rows: torch.Tensor, times: int,
         hops: list[int], all_rows: bool,
     ) -> dict[int, torch.Tensor]:  # fmt: skip
-        """The filter, ``times`` times: the hops, and the last if needed."""
+        """Apply a filter repeatedly; return the wanted hops and the last."""
         wanted = sorted({*hops, times})
         spec = self._spec(unit) if isinstance(unit, NormedAggregate) else None
         nodes = None if all_rows else self._nodes
@@ -176,7 +178,7 @@ class _Work:
         return result
 
     def _once(self, unit: Unit, rows: torch.Tensor) -> torch.Tensor:
-        """A filter that the engine has no norm for, step by step."""
+        """Apply a unit whose norms the engine does not have, step by step."""
         if isinstance(unit, Diagonal):
             return self._scaled(unit, rows)
         if isinstance(unit, Polynomial):
@@ -196,7 +198,7 @@ class _Work:
             return scale(diagonal, rows, self._evaluate)
 
     def _polynomial(self, unit: Polynomial, rows: torch.Tensor) -> torch.Tensor:
-        """Its terms share what they begin with, as the inputs do."""
+        """Apply a polynomial, whose terms share filters as inputs do."""
         tree = _Tree()
         for number, (_, word) in enumerate(unit.terms):
             tree.add(word, number)
@@ -209,12 +211,13 @@ class _Work:
         return total
 
     def _spec(self, unit: NormedAggregate) -> dict[str, Any] | None:
-        """The engine's name of a filter's norms, on this graph."""
+        """Return the engine's options for a filter on this graph, if any."""
         if unit not in self._specs:
             self._specs[unit] = self._find_spec(unit)
         return self._specs[unit]
 
     def _find_spec(self, unit: NormedAggregate) -> dict[str, Any] | None:
+        """Compare the norms of a filter with those the engine has."""
         evaluate, letter = self._evaluate, unit.aggregate
         graph = evaluate.graph(letter.graph)
         weight = None
@@ -235,11 +238,12 @@ class _Work:
         count: Callable[[], torch.Tensor],
         power: float | None,
     ) -> bool:
+        """Return whether a diagonal is this power of the degrees."""
         if diagonal is None or power is None:
             return diagonal is None and power is None
         degrees = count()
         values = diagonal_values(diagonal, self._evaluate)
-        # A node without edges has no row, or is in no sum: any factor does.
+        # The factor of a node without edges has no effect.
         used = degrees > 0
         expected = degrees[used].to(values) ** power
         return torch.allclose(values[used], expected, rtol=1e-6, atol=0)

@@ -1,10 +1,10 @@
 """Pushing filters through the model, down to its inputs.
 
 A word is a product of letters: filters that are still to be applied to a
-value. ``resolve(value, word)`` says what a value is once a word has been
-swapped to its inside: an aggregation adds its letter to the word, a row-wise
-operation is the same operation on its arguments at that word, and a static
-value at a word is an input, to be precomputed.
+value. ``resolve(value, word)`` returns what becomes of a value when a word is
+swapped with the operations inside it: an aggregation adds its letter to the
+word, a row-wise operation becomes the same operation on its arguments at that
+word, and a static value at a word is an input, to be precomputed.
 """
 
 import operator
@@ -36,11 +36,11 @@ class Pushed:
     Attributes
     ----------
     needs : dict
-        Row-wise operations, and the words they are needed at.
+        Words that each row-wise operation is needed at.
     inputs : list of (Value, Word)
-        Static values, and the words they are needed at.
+        Static values, with the words they are needed at.
     folded : list of Polynomial
-        Sums of filters that were made one filter.
+        Sums of filters that became one filter.
     """
 
     trace: Trace
@@ -51,19 +51,20 @@ class Pushed:
     ones: Value | None = None
 
 
-#: Operations that only put rows together: their arguments are the inputs.
+#: Operations that only join rows: their arguments become the inputs.
 _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
 
 
 class Pusher:
-    """Decides, for every value and word, what is left of it.
+    """Decides for every value and word what becomes of it.
 
     Parameters
     ----------
     fold : bool
-        Make one filter of every polynomial with constant coefficients.
+        Whether every polynomial with constant coefficients becomes one
+        filter.
     exact_bias : bool
-        Let a bias at a word be aggregated too, as S 1 b.
+        Whether a bias at a word is aggregated too, as S 1 b.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Pusher:
         _check_outputs(self._trace)
         for value in outputs:
             self._need(value, ())
-        # Arguments have smaller ids, so one pass from the end will do.
+        # Arguments have smaller ids, so one pass from the end is enough.
         for value in reversed(self._trace.values):
             for word in needs.get(value, ()):
                 for arg in arguments_of(value):
@@ -96,7 +97,7 @@ class Pusher:
         pushed.inputs.sort(
             key=lambda item: (item[0].id, degree(item[1]), len(item[1]))
         )
-        # In the order of the trace: a tuple comes before what is in it.
+        # In the order of the trace, a tuple comes before its items.
         for value in sorted(needs, key=lambda value: value.id):
             words = needs[value]
             words.sort(key=lambda word: (degree(word), len(word)))
@@ -105,11 +106,12 @@ class Pusher:
         if not pushed.inputs:
             refuse(
                 "", "the output", "does not depend on the features",
-                "Give the model its features: lc_transform(model, g, x)",
+                "Pass the features too: lc_transform(model, g, x)",
             )  # fmt: skip
         return pushed
 
     def _need(self, value: Value, word: Word) -> None:
+        """Note that a value is needed at a word."""
         kind, value, word = self.resolve(value, word)
         if kind == "op":
             words = self.pushed.needs.setdefault(value, [])
@@ -119,7 +121,7 @@ class Pusher:
             self.pushed.inputs.append((value, word))
 
     def ones(self) -> Value:
-        """The column of ones, which a bias is a multiple of."""
+        """Return the column of ones: a bias is its product with a row."""
         if self.pushed.ones is None:
             values = self._trace.values
             rows = next(v for v in values if v.target == "N")
@@ -139,16 +141,16 @@ class Pusher:
         return self.pushed.ones
 
     def scales_rows(self, value: Value) -> bool:
-        """Whether it multiplies each row by a static number."""
+        """Return whether it multiplies each row by a static number."""
         found = self._filters.letter(value)
         return found is not None and isinstance(found[1], Diagonal)
 
     def is_exact_bias(self, value: Value, words: list[Word]) -> bool:
-        """Whether it is a bias that is to be aggregated at these words."""
+        """Return whether it is a bias to be aggregated at these words."""
         return self._exact_bias and any(words) and self.is_bias(value)
 
     def is_bias(self, value: Value) -> bool:
-        """Whether it adds the same to every row."""
+        """Return whether it adds the same to every row."""
         if value.op != "call" or len(value.args) != 2:
             return False
         if value.target not in (operator.add, operator.sub):
@@ -156,10 +158,15 @@ class Pusher:
         rows = [isinstance(a, Value) and a.data for a in value.args]
         return sum(rows) == 1 and value.args[rows.index(True)].row_dim == 0
 
-    # What is left of a value at a word
+    # What becomes of a value at a word
 
     def resolve(self, value: Value, word: Word) -> tuple[str, Value, Word]:
-        """("op" | "input" | "shared", value, word): where the word ends."""
+        """Follow letters from a value at a word; return where they end.
+
+        The result is ("op", value, word) for a row-wise operation, ("input",
+        value, word) for a static value, and ("shared", value, ()) for a value
+        that does not depend on nodes.
+        """
         while True:
             if value.trouble:
                 refuse_trouble(value)
@@ -187,7 +194,7 @@ class Pusher:
         return "op", value, word
 
     def _step(self, value: Value, word: Word) -> tuple[Value, Word] | None:
-        """The next letter, and the value it is applied to."""
+        """Return the next letter, and the value it is applied to."""
         folded = self._polynomials.foldable(value)
         if folded is not None:
             origin, polynomial = folded
@@ -198,31 +205,34 @@ class Pusher:
         if found is None:
             return None
         source, letter = found
-        # Where nothing is to be swapped, scaling rows is row-wise; but a
-        # norm after an aggregation is a part of its filter.
+        # At the empty word, scaling rows is a row-wise operation, unless it
+        # follows an aggregation: then it is the norm of a filter.
         free = isinstance(letter, Diagonal) and not word and not value.static
         if free and not self._is_attached(source):
             return None
         return source, (letter,)
 
     def _check_input(self, value: Value, word: Word) -> None:
+        """Refuse a static value that can't be an input."""
         if value.row_dim != 0:
             refuse(
                 value.where, value.name,
                 f"mixes nodes, or its first dimension is not that of the "
                 f"nodes (its shape is {value.dims})",
-                "Compute it before the model, and give it as an attribute",
+                "Compute it before the model is called, and store it as an "
+                "attribute of the model",
             )  # fmt: skip
         if word and not value.example.is_floating_point():
             refuse(
                 value.where, value.name,
                 "is made of integers (ids or categories), which can't be "
                 "aggregated",
-                "Give the model floating-point features, such as one-hot "
+                "Pass floating-point features to the model, such as one-hot "
                 "columns",
             )  # fmt: skip
 
     def _is_transparent(self, value: Value) -> bool:
+        """Return whether it only joins rows of other values."""
         if value.op != "call" or value.name not in _TRANSPARENT:
             return False
         parts = arguments_of(value)
@@ -231,7 +241,7 @@ class Pusher:
         )
 
     def _is_attached(self, value: Value) -> bool:
-        """Whether it is an aggregation, up to linear operations on rows."""
+        """Return whether only linear operations follow an aggregation."""
 
         def parts(value: Value) -> list[Value]:
             below = self._below(value)
@@ -246,6 +256,7 @@ class Pusher:
         return after_parts(value, self._attached, parts, attached)
 
     def _below(self, value: Value) -> bool | list[Value]:
+        """Return whether it is attached, or the values this depends on."""
         if not value.data or value.row_dim is None or value.trouble:
             return False
         if self._polynomials.foldable(value) is not None:
@@ -262,21 +273,22 @@ class Pusher:
 
 
 def _check_outputs(trace: Trace) -> None:
+    """Refuse outputs that are not rows of nodes."""
     for leaf in leaves(trace.output):
         if not isinstance(leaf, Value):
             continue
         if not leaf.data:
             refuse(
                 leaf.where, "the output",
-                "holds a value that does not depend on the graph or the "
+                "contains a value that does not depend on the graph or the "
                 "features",
-                "Return values of nodes alone",
+                "Return only tensors with a row for each node",
             )  # fmt: skip
         if leaf.row_dim is None and isinstance(leaf.example, torch.Tensor):
             refuse(
                 leaf.where, "the output",
-                f"of shape {leaf.dims} has no row for each node: it mixes "
-                f"nodes (a readout, or a value for each edge)",
-                "Transform the part of the model that gives a row for each "
+                f"has shape {leaf.dims}, without a row for each node: it "
+                f"mixes nodes (a readout), or has a row for each edge",
+                "Transform the part of the model that returns a row for each "
                 "node",
             )  # fmt: skip

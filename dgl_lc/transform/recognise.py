@@ -1,4 +1,7 @@
-"""What each operation is: row-wise or not, linear or not."""
+"""Recognising what each operation is: row-wise or not, linear or not.
+
+There is no list of operations: each one is run on rows of the probe.
+"""
 
 import operator
 from collections.abc import Callable
@@ -21,7 +24,7 @@ from .tracing.values import (
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
 
-#: Where a number is a number, and not a length.
+#: Operators whose numbers are operands, not lengths.
 _OF_NUMBERS = (
     operator.add, operator.sub, operator.mul, operator.truediv, operator.pow,
 )  # fmt: skip
@@ -31,12 +34,14 @@ _DROPOUTS = frozenset({
     "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout", "rrelu",
 })  # fmt: skip
 
+_ROWS_ONLY = "Only functions of each node's own row can be transformed"
+
 
 class OperationKinds:
-    """How each operation treats rows, found out by trying.
+    """Says how each operation treats rows, by running it.
 
-    An operation is row-wise if it does to some of the rows, in any order,
-    one of them alone included, what it does to them among all the others.
+    An operation is row-wise if its results for some of the rows (in any
+    order, and for one row alone) are the same as among all rows.
     """
 
     def __init__(self, model: nn.Module, num_nodes: int) -> None:
@@ -45,11 +50,13 @@ class OperationKinds:
         self._found: dict[int, str] = {}
 
     def of(self, value: Value) -> str:
+        """Return the kind of an operation, or refuse what mixes nodes."""
         if value.id not in self._found:
             self._found[value.id] = self._find(value)
         return self._found[value.id]
 
     def _find(self, value: Value) -> str:
+        """Find the kind of an operation."""
         tuples = isinstance(value.example, (tuple, list))
         if value.row_dim is None and not tuples:
             shape = tuple(value.dims)
@@ -57,8 +64,9 @@ class OperationKinds:
                 value.where, value.name,
                 f"mixes nodes: its result, of shape {shape}, has no row for "
                 f"each node" if "N" not in shape else
-                f"has a result of shape {shape}, whose rows are not clear",
-                "Only functions of each node's own row can be transformed",
+                f"has a result of shape {shape}, in which the rows of nodes "
+                f"are not clear",
+                _ROWS_ONLY,
             )  # fmt: skip
         if value.op == "module":
             module = self._model.get_submodule(value.target)
@@ -72,55 +80,29 @@ class OperationKinds:
             return DROPOUT
         if value.is_item:
             return LINEAR
-        used = arguments_of(value)
         if value.draws:
             refuse(
                 value.where, value.name,
                 "draws random numbers",
-                "Of random functions, only dropout is row-wise",
+                "Use dropout, the only random function that can be "
+                "transformed",
             )  # fmt: skip
-        for arg in used:
-            unclear = "N" in arg.dims and arg.row_dim is None
-            if unclear or "E" in arg.dims or None in arg.dims:
-                refuse(
-                    value.where, value.name,
-                    f"has an argument of shape {arg.dims}: values of pairs "
-                    f"of nodes, or of edges",
-                    "Only functions of each node's own row can be "
-                    "transformed",
-                )  # fmt: skip
-            if arg.op == "number" and arg.target != "N":
-                refuse(
-                    value.where, value.name,
-                    "takes a number from the graph",
-                    FIXED_NUMBERS,
-                )  # fmt: skip
-            if arg.static and not arg.dims and arg.op != "number":
-                refuse(
-                    value.where, value.name,
-                    f"takes a number from the graph or the features "
-                    f"({arg.name})",
-                    FIXED_NUMBERS,
-                )  # fmt: skip
-            if arg.op == "number" and value.target in _OF_NUMBERS:
-                refuse(
-                    value.where, value.name,
-                    "takes a number from the graph, its nodes", FIXED_NUMBERS,
-                )  # fmt: skip
+        _check_arguments(value)
         return self._try(value)
 
     def _batch_norm(self, value: Value) -> str:
+        """Check a batch norm, which mixes rows in training only."""
         self._check_statistics(value)
         if value.args[0].row_dim != 0:
             refuse(
                 value.where, value.name,
-                "normalises over another dimension than that of the nodes",
-                "Give it one row for each node",
+                "normalises over a dimension other than that of the nodes",
+                "Pass it a tensor whose rows are the nodes",
             )  # fmt: skip
         return BATCH_NORM
 
     def _check_statistics(self, value: Value) -> None:
-        """Refuse a norm that looks at other rows in evaluation too."""
+        """Refuse a norm that uses other rows in evaluation too."""
         if value.op == "module":
             module = self._model.get_submodule(value.target)
             keeps = module.running_mean is not None
@@ -136,6 +118,7 @@ class OperationKinds:
             )  # fmt: skip
 
     def _try(self, value: Value) -> str:
+        """Run an operation on all rows and on some, and compare."""
         function = callable_of(value, self._model)
         generator = torch.Generator().manual_seed(value.id)
         n = self.num_nodes
@@ -156,8 +139,9 @@ class OperationKinds:
         except Exception as error:
             raise LCError(
                 value.where, value.name,
-                f"does not work on some of the rows ({first_line(error)})",
-                "Only functions of each node's own row can be transformed",
+                f"does not run on some of the rows alone "
+                f"({first_line(error)})",
+                _ROWS_ONLY,
             ) from error  # fmt: skip
         finally:
             self._model.train(mode)
@@ -173,7 +157,7 @@ def _outputs(
     rows: torch.Tensor,
     change: Callable[[torch.Tensor], torch.Tensor],
 ) -> list[torch.Tensor]:
-    """What the function gives for some rows of its arguments, changed."""
+    """Run an operation on some rows of its arguments, changed."""
 
     def take(leaf: Any) -> Any:
         if leaf is TRAINING:
@@ -192,14 +176,47 @@ def _outputs(
     return tensors_in(function(*args, **kwargs))
 
 
+def _check_arguments(value: Value) -> None:
+    """Refuse arguments that are neither rows of nodes nor constants."""
+    for arg in arguments_of(value):
+        unclear = "N" in arg.dims and arg.row_dim is None
+        if unclear or "E" in arg.dims or None in arg.dims:
+            refuse(
+                value.where, value.name,
+                f"has an argument of shape {arg.dims}, with values of "
+                f"edges or of pairs of nodes",
+                _ROWS_ONLY,
+            )  # fmt: skip
+        if arg.op == "number" and arg.target != "N":
+            refuse(
+                value.where, value.name,
+                "takes a number from the graph",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+        if arg.static and not arg.dims and arg.op != "number":
+            refuse(
+                value.where, value.name,
+                f"takes a number from the graph or the features "
+                f"({arg.name})",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+        if arg.op == "number" and value.target in _OF_NUMBERS:
+            refuse(
+                value.where, value.name,
+                "takes a number from the graph, the number of nodes",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+
+
 def _check_result(value: Value, found: list[torch.Tensor], n: int) -> None:
+    """Refuse results without exactly one row for each node."""
     for tensor in found:
         if list(tensor.shape).count(n) != 1:
             refuse(
                 value.where, value.name,
-                f"gives a tensor of shape {tuple(tensor.shape)} for {n} "
+                f"returns a tensor of shape {tuple(tensor.shape)} for {n} "
                 f"nodes",
-                "Only functions of each node's own row can be transformed",
+                _ROWS_ONLY,
             )  # fmt: skip
 
 
@@ -210,15 +227,14 @@ def _check_rows(
     rows: torch.Tensor,
     n: int,
 ) -> None:
+    """Refuse results for some rows that differ from those for all rows."""
     for all_rows, some in zip(whole, part, strict=True):
         dim = list(all_rows.shape).index(n)
         expected = all_rows.index_select(dim, rows)
         if expected.shape != some.shape or not close(expected, some):
             refuse(
                 value.where, value.name,
-                "mixes nodes: what it gives for a node depends on which "
-                "other nodes are there",
-                "Only functions of each node's own row can be transformed; "
-                "in a model of mini-batches, BatchNorm or LayerNorm may "
-                "take its place",
+                "mixes nodes: its result for a node depends on the other "
+                "nodes",
+                f"{_ROWS_ONLY}; BatchNorm or LayerNorm may take its place",
             )  # fmt: skip

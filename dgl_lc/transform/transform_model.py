@@ -1,4 +1,4 @@
-"""The whole transformation: trace, compare, push, emit, check."""
+"""lc_transform: trace, compare, push, emit and check a model."""
 
 import warnings
 from collections.abc import Iterator
@@ -27,6 +27,8 @@ from .tracing.trace_model import trace
 
 @dataclass(frozen=True)
 class _Options:
+    """The options of lc_transform."""
+
     fold: bool
     exact_bias: bool
     ignore_edge_dropout: bool
@@ -53,33 +55,34 @@ def lc_transform(
     model : nn.Module
         A model of a homogeneous graph.
     *args, **kwargs
-        What it is called with: ``lc_transform(model, g, x)`` for a model
-        called as ``model(g, x)``.
+        Arguments of the model's forward: ``lc_transform(model, g, x)`` for
+        a model that is called as ``model(g, x)``.
     fold : bool, optional
-        Make one filter of every sum of filters with constant coefficients
-        (APPNP's), where it acts on learned values. Fewer inputs, another
-        function. Default: False.
+        Whether a sum of filters with constant coefficients (as in APPNP)
+        becomes one filter where it acts on learned values. This needs fewer
+        inputs, and gives another function. Default: False.
     bias : str, optional
         "outside": a bias stays as it is, as in the published models.
         "exact": a bias is aggregated too, with one more column for each
         word. Default: "outside".
     ignore_edge_dropout : bool, optional
-        Transform a model that drops edges as if it did not. Default: False.
+        Whether a model that drops edges is transformed as if it did not.
+        Default: False.
     copy : bool, optional
-        Give the LC version parameters of its own. Default: False, they are
-        the model's.
+        Whether the LC version gets parameters of its own. Default: False,
+        it shares those of the model.
 
     Returns
     -------
     LCVersion
-        With ``inputs``, ``module``, ``precompute``, ``rows``, ``loader`` and
-        ``report``.
+        The LC version, with ``inputs``, ``module``, ``precompute``,
+        ``rows``, ``loader`` and ``report``.
 
     Raises
     ------
     LCError
-        If anything in the model can't be proved to commute; it names the
-        submodule and the operation, and says why.
+        If an operation can't be shown to commute with aggregation. The
+        error names the submodule and the operation, and says why.
 
     Examples
     --------
@@ -104,7 +107,10 @@ def lc_transform(
     torch.Size([2, 3])
     """
     if bias not in ("outside", "exact"):
-        refuse("", f"bias={bias!r}", "is not known", "Say outside or exact")
+        refuse(
+            "", f"bias={bias!r}", "is not an option",
+            'Use bias="outside" or bias="exact"',
+        )  # fmt: skip
     call = read_call(model, args, kwargs)
     options = _Options(fold, bias == "exact", ignore_edge_dropout, copy)
     with (
@@ -115,12 +121,12 @@ def lc_transform(
         warnings.catch_warnings(),
         _one_thread(),
     ):
-        # What DGL has to say it has said to the model itself.
+        # DGL would repeat warnings that it gave when the model was made.
         warnings.simplefilter("ignore")
         try:
             return _transform(call, 1, options)
         except LCError as error:
-            # A width of the model may have been a size of the probes.
+            # A width in the model may be equal to a size of the probes.
             try:
                 return _transform(call, 4, options)
             except LCError:
@@ -129,7 +135,7 @@ def lc_transform(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Probes are tiny: threads would wait for each other at every step."""
+    """Use one thread: on tiny probes, threads only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -139,7 +145,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
-    """Transform once, with the probes that a seed makes."""
+    """Transform a model, with probes made from a seed."""
     try:
         how = options.exact_bias, options.ignore_edge_dropout
         probe = make_probe(call, seed)
@@ -163,7 +169,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     except Exception as error:
         raise LCError(
             "", type(error).__name__,
-            f"the model does something that was not foreseen "
+            f"lc_transform failed in a way that it does not expect "
             f"({first_line(error)})",
             "Please report it, with the model",
         ) from error  # fmt: skip

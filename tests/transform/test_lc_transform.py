@@ -195,7 +195,7 @@ def test_exact_bias_of_linear_layers(feat):
 
 
 def test_unknown_bias_option(graph, feat):
-    with pytest.raises(LCError, match="outside or exact"):
+    with pytest.raises(LCError, match="is not an option"):
         lc_transform(Layers(*gcn()).double(), graph, feat, bias="no")
 
 

@@ -427,7 +427,7 @@ def test_features_that_the_graph_lacks():
     g.ndata["n"] = torch.rand(g.num_nodes(), 1)
     model = model_of(lambda self, g, x: self.conv(g, self.fc(x * g.ndata["n"])))
     lc = lc_transform(model, g, x)
-    with pytest.raises(LCError, match=r"ndata\['n'\]: is not there"):
+    with pytest.raises(LCError, match=r"ndata\['n'\]: does not exist"):
         lc.precompute(random_graph(), x)
 
 

@@ -15,7 +15,7 @@ from .recorder import Recorder, shape_of
 #: The function, its arguments and its keyword arguments.
 Spelling = tuple[Callable, tuple, dict]
 
-#: Operators, however they are spelled; True: the operands are swapped.
+#: Operators by all their names; True: the operands are swapped.
 _OPERATORS: dict[str, tuple[Callable, bool]] = {
     "add": (operator.add, False), "radd": (operator.add, True),
     "sub": (operator.sub, False), "rsub": (operator.sub, True),
@@ -35,6 +35,7 @@ _OPERATORS: dict[str, tuple[Callable, bool]] = {
     "gt": (operator.gt, False), "ge": (operator.ge, False),
 }  # fmt: skip
 
+#: Functions that take the shape and the type of their first argument.
 _LIKE: dict[str, Callable] = {
     "zeros_like": torch.zeros, "ones_like": torch.ones,
     "empty_like": torch.zeros, "full_like": torch.full,
@@ -42,6 +43,7 @@ _LIKE: dict[str, Callable] = {
     "new_empty": torch.zeros, "new_full": torch.full,
 }  # fmt: skip
 
+#: Functions that take the shape of their second argument.
 _SHAPED_AS: dict[str, Callable] = {
     "expand_as": torch.Tensor.expand,
     "view_as": torch.Tensor.view,
@@ -60,7 +62,11 @@ def one_spelling(
     recorder: Recorder, func: Callable, name: str, inplace: bool,
     args: tuple, kwargs: dict, lifted: tuple[tuple, dict],
 ) -> Spelling:  # fmt: skip
-    """The call in one spelling: operators, no in-place, no lenders."""
+    """Return a call in one spelling.
+
+    Operators replace functions and methods, out-of-place functions those that
+    work in place, and shapes and types the tensors that they are taken from.
+    """
     largs, lkwargs = lifted
     lkwargs = {k: v for k, v in lkwargs.items() if k != "inplace"}
     functional = getattr(nn.functional, name, None) is func
@@ -74,7 +80,9 @@ def one_spelling(
         found = getattr(torch.Tensor, name, getattr(torch, name, None))
         if found is None:
             recorder.refuse(
-                f"{name}_", "writes into a tensor", "Write it out of place"
+                f"{name}_",
+                "writes into a tensor",
+                "Compute a new tensor instead",
             )
         func = found
     base = name.strip("_")
@@ -101,7 +109,7 @@ def one_spelling(
 def _factory(
     recorder: Recorder, name: str, args: tuple, kwargs: dict, largs: tuple
 ) -> Spelling:
-    """``zeros_like(h)`` takes only the shape and the type of h."""
+    """Return ``zeros_like(h)`` as zeros of the shape and the type of h."""
     rest = largs[1:]
     if name.endswith("_like"):
         shape = recorder.lift(tuple(map(recorder.number, shape_of(args[0]))))
@@ -119,6 +127,7 @@ def _factory(
 
 
 def _is_inplace(name: str) -> bool:
+    """Return whether a function of this name works in place."""
     if name.startswith("__i") and name.endswith("__"):
         return name not in ("__invert__", "__index__", "__int__", "__iter__")
     return name.endswith("_") and not name.endswith("__")

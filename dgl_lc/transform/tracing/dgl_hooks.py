@@ -1,7 +1,7 @@
-"""DGL's choke points: the few functions all message passing goes through.
+"""Hooks into DGL: the few functions that all message passing goes through.
 
-They are patched while a model is traced, for the thread that traces, and put
-back whatever happens. Other threads go on with the originals.
+They are patched while a model is traced, and restored in any case. Threads
+other than the one that traces still call the originals.
 """
 
 import math
@@ -28,9 +28,9 @@ _softmax = sys.modules["dgl.ops.edge_softmax"]
 _segment = sys.modules["dgl.ops.segment"]
 
 
-#: Methods that give a graph with the same edges.
+#: Methods of a graph that return a graph with the same edges.
 _SAME_EDGES = ("to", "int", "long", "formats", "cpu", "clone", "local_var")
-#: Methods that give a static tensor.
+#: Methods of a graph that return a static tensor.
 _STATIC = ("in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges")
 _NUM_NODES = (
     "num_nodes", "number_of_nodes", "num_src_nodes", "num_dst_nodes",
@@ -38,13 +38,13 @@ _NUM_NODES = (
 )  # fmt: skip
 _NUM_EDGES = ("num_edges", "number_of_edges")
 
-#: One transformation at a time.
+#: Held by the one transformation that may run at a time.
 LOCK = threading.RLock()
 _active = threading.local()
 
 
 def _tracer() -> GraphTracer | None:
-    """The tracer of this thread, if it is looking."""
+    """Return the tracer of this thread, if it is recording."""
     tracer = getattr(_active, "tracer", None)
     if tracer is None or not torch._C._is_torch_function_mode_enabled():
         return None
@@ -52,7 +52,7 @@ def _tracer() -> GraphTracer | None:
 
 
 def _when_tracing(original: Callable, traced: Callable) -> Callable:
-    """``traced(tracer, *args)`` where a tracer looks, else the original."""
+    """Call ``traced(tracer, …)`` where a tracer records, else the original."""
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -65,7 +65,7 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
 
 
 def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
-    """A function of :mod:`math`, recorded if a size is among its numbers."""
+    """Call a function of :mod:`math`, and record it for followed numbers."""
     result = function(*map(plain, numbers))
     for number in numbers:
         if is_followed(number):
@@ -74,6 +74,8 @@ def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
 
 
 def _refusal(operation: str, reason: str, advice: str) -> Callable:
+    """Make a function that refuses to be called."""
+
     def refused(tracer: GraphTracer, *args: Any, **kwargs: Any) -> NoReturn:
         tracer.refuse(operation, reason, advice)
 
@@ -81,16 +83,16 @@ def _refusal(operation: str, reason: str, advice: str) -> Callable:
 
 
 def _patches() -> Iterator[tuple[Any, str, Callable]]:
-    """Where, which name, and what is called there while tracing."""
+    """Yield (owner, name, function to call there while tracing)."""
     hetero = _refusal(
         "message passing",
-        "over several types of edges",
+        "runs over several types of edges",
         "Transform a model of a homogeneous graph",
     )
     readout = _refusal(
         "a readout over all nodes",
         "mixes nodes, and a mini-batch has only some of them",
-        "Leave it out of the model, or apply it to the output",
+        "Move it out of the model, and apply it to the output",
     )
     for name in MATH:
         if hasattr(math, name):
@@ -148,7 +150,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         derive = _derive(name, original)
         if hasattr(dgl.DGLGraph, name):
             yield dgl.DGLGraph, name, derive
-        # Also where a module did `from dgl import add_self_loop`.
+        # A module may have a name of its own: from dgl import reverse.
         for module in list(sys.modules.values()):
             if getattr(module, "__dict__", {}).get(name) is original:
                 yield module, name, derive
@@ -156,7 +158,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
 
 @cache
 def _getitem_is_seen() -> bool:
-    """Whether this torch tells a mode of every ``tensor[index]``."""
+    """Return whether a mode of this torch sees every ``tensor[index]``."""
     seen = []
 
     class Look(TorchFunctionMode):
@@ -174,6 +176,7 @@ def _getitem_is_seen() -> bool:
 
 
 def _static(name: str) -> Callable:
+    """Make a hook for a method that returns a static tensor."""
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
@@ -185,6 +188,7 @@ def _static(name: str) -> Callable:
 
 
 def _size(name: str) -> Callable:
+    """Make a hook for a method that returns a size of the graph."""
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
@@ -196,6 +200,7 @@ def _size(name: str) -> Callable:
 
 
 def _same_edges(name: str) -> Callable:
+    """Make a hook for a method that returns a graph with the same edges."""
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
@@ -214,6 +219,8 @@ def _same_edges(name: str) -> Callable:
 
 
 def _derive(name: str, original: Callable) -> Callable:
+    """Make a hook for a function from graph to graph."""
+
     def traced(tracer: GraphTracer, *args: Any, **kwargs: Any) -> Any:
         return tracer.derive(name, original, args, kwargs)
 

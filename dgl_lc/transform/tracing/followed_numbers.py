@@ -21,7 +21,7 @@ MATH = ("log", "log2", "log10", "log1p", "sqrt", "isqrt", "exp", "cbrt")
 
 
 def is_followed(number: Any) -> bool:
-    """Whether a number remembers where it came from."""
+    """Return whether a number remembers that it came from the graph."""
     return isinstance(number, _Followed)
 
 
@@ -112,7 +112,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(_Followed, f"__{_name}__", _binary(getattr(operator, _name)))
 for _name in ("lshift", "rshift", "and", "or", "xor"):
-    # A name of Python's own gets an underscore in the module operator.
+    # ``and`` and ``or`` are keywords: operator.and_, operator.__and__.
     _function = getattr(operator, f"__{_name}__")
     setattr(Whole, f"__{_name}__", _binary(_function))
     setattr(Whole, f"__r{_name}__", _binary(_function, reflected=True))

@@ -16,7 +16,7 @@ gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
 gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
 edge_softmax = sys.modules["dgl.ops.edge_softmax"].edge_softmax_internal
 
-#: Functions from graph to graph that depend on nothing but the graph.
+#: Functions of dgl from graph to graph that depend on the graph alone.
 DERIVED = (
     "add_self_loop", "remove_self_loop", "reverse", "to_simple",
     "to_bidirected", "khop_graph",
@@ -26,8 +26,8 @@ DERIVED = (
 class GraphTracer(TorchTracer):
     """A tracer that knows DGL's graphs.
 
-    A graph is a key: the name of a graph the user gave, or a tuple
-    ``(function, key, args, kwargs)`` for one that was derived from it.
+    A graph is known by a key: the name of a graph of the user's, or a tuple
+    ``(function, key, args, kwargs)`` for one that is derived from it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,10 +41,10 @@ class GraphTracer(TorchTracer):
         like: dgl.DGLGraph | None = None,
         same_edges: bool = False,
     ) -> None:
-        """Let this graph be known, with the features it carries.
+        """Remember a graph under a key, with its features.
 
-        Features of nodes (and of edges, with ``same_edges``) that it has
-        taken over from the graph ``like`` are still the same values.
+        Features of nodes (and of edges, with ``same_edges``) that it has from
+        the graph ``like`` are the same values as there.
         """
         self._graphs[id(graph._graph)] = (graph._graph, key)
         with hidden():
@@ -66,21 +66,23 @@ class GraphTracer(TorchTracer):
                     self.bind(tensor, value)
 
     def key_of(self, index: Any) -> Any:
+        """Return the key of a graph, or refuse an unknown graph."""
         if id(index) not in self._graphs:
             self.refuse(
                 "message passing",
-                "on a graph that is built or sampled in forward, so that its "
-                "filter is not constant",
-                "Give the graph to the model, or derive it with "
+                "runs on a graph that is built or sampled in forward, so that "
+                "its filter is not constant",
+                "Pass the graph to the model, or derive it with "
                 f"dgl.{', dgl.'.join(DERIVED[:3])}",
             )
         return self._graphs[id(index)][1]
 
-    # What the patched functions do
+    # What the hooks of dgl_hooks.py call
 
     def gspmm(
         self, index: Any, op: str, reduce: str, lhs: Any, rhs: Any
     ) -> torch.Tensor:
+        """Record an aggregation over incoming edges."""
         target = (self.key_of(index), op, reduce)
         call = partial(gspmm, index, op, reduce, lhs, rhs)
         return self._message("aggregate", target, (lhs, rhs), call)
@@ -89,6 +91,7 @@ class GraphTracer(TorchTracer):
         self, index: Any, op: str, lhs: Any, rhs: Any,
         left: str = "u", right: str = "v",
     ) -> torch.Tensor:  # fmt: skip
+        """Record values of edges, computed from their ends."""
         target = (self.key_of(index), op, left, right)
         call = partial(gsddmm, index, op, lhs, rhs, left, right)
         return self._message("edges", target, (lhs, rhs), call)
@@ -96,9 +99,10 @@ class GraphTracer(TorchTracer):
     def edge_softmax(
         self, index: Any, logits: torch.Tensor, eids: Any, norm_by: str
     ) -> torch.Tensor:
+        """Record a softmax over incoming edges."""
         if not is_all(eids):
             self.refuse(
-                "edge softmax", "over some of the edges", "Use all edges"
+                "edge softmax", "runs over some of the edges", "Use all edges"
             )
         target = (self.key_of(index), norm_by)
         call = partial(edge_softmax, index, logits, eids, norm_by)
@@ -120,11 +124,11 @@ class GraphTracer(TorchTracer):
         self, graph: dgl.DGLGraph, eid: Any, etype: Any, func: Callable, *,
         orig_eid: Any = None,
     ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """Run a message function on what is gathered for all edges."""
+        """Run a message function on all edges at once."""
         if not is_all(eid):
             self.refuse(
                 "a user-defined function",
-                "on some of the edges",
+                "runs on some of the edges",
                 "Apply it to all edges",
             )
         return func(_Edges(graph))
@@ -133,7 +137,7 @@ class GraphTracer(TorchTracer):
         self, graph: Any, name: str, original: Callable, args: tuple,
         kwargs: dict,
     ) -> Any:  # fmt: skip
-        """What a method of the graph gives, as a static value."""
+        """Call a method of the graph, and record a static value."""
         with hidden():
             result = original(graph, *args, **kwargs)
         if isinstance(result, torch.Tensor):
@@ -151,6 +155,7 @@ class GraphTracer(TorchTracer):
     def derive(
         self, name: str, original: Callable, args: tuple, kwargs: dict
     ) -> dgl.DGLGraph:
+        """Derive a graph from another, and remember it."""
         kwargs = dict(kwargs)
         graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
         key = self.key_of(graph._graph)
@@ -166,10 +171,10 @@ class GraphTracer(TorchTracer):
             if (value.op, value.target) != ("input", ("edata", key, feature)):
                 self.refuse(
                     f"dgl.{name}",
-                    f"on a graph with edge features made in forward "
+                    f"is called on a graph with edge features made in forward "
                     f"({feature!r})",
-                    "Derive the graph before they are assigned, or give them "
-                    "to the graph before the model is called",
+                    "Derive the graph before the features are assigned, or "
+                    "assign them before the model is called",
                 )
         options = frozen(rest), frozen(sorted(kwargs.items()))
         self.add_graph(result, (name, key, *options), like=graph)
@@ -177,7 +182,7 @@ class GraphTracer(TorchTracer):
 
 
 class _Lazy(dict):
-    """Looks things up when they are asked for."""
+    """A dict that computes each item when it is read."""
 
     def __init__(self, find: Callable[[str], Any]) -> None:
         super().__init__()
@@ -188,7 +193,7 @@ class _Lazy(dict):
 
 
 class _Edges:
-    """What a message function is given: the ends of all edges."""
+    """The argument of a message function: features of all edges."""
 
     def __init__(self, graph: dgl.DGLGraph) -> None:
         self.src = _Lazy(lambda k: dgl.ops.copy_u(graph, graph.srcdata[k]))
@@ -203,7 +208,7 @@ class _Edges:
 
 
 def frozen(item: Any) -> Any:
-    """Lists as tuples, so that a key can be looked up."""
+    """Turn lists into tuples, which can be keys."""
     if isinstance(item, (list, tuple)):
         return tuple(map(frozen, item))
     return item

@@ -1,4 +1,4 @@
-"""A call of the model: which arguments are graphs, and which have rows."""
+"""Reading a call of the model: its graphs, and tensors with rows of them."""
 
 import inspect
 from collections.abc import Iterator
@@ -20,12 +20,12 @@ class ModelCall:
     Attributes
     ----------
     graphs : dict
-        The graphs by name: "g", "g2" … among the arguments, or the name of
-        the attribute that holds one.
+        Graphs by name: "g", "g2" … for arguments, and the attribute's name
+        for one that the model holds.
     inputs : dict
         Tensors with a row for each node or edge, by name.
     attributes : dict
-        Those of the graphs and inputs that the model holds, by their ids.
+        Names of the graphs and inputs that the model holds, by their ids.
     """
 
     model: nn.Module
@@ -40,12 +40,12 @@ class ModelCall:
         return next(iter(self.graphs.values())).num_nodes()
 
     def of_nodes(self, name: str) -> bool:
-        """Whether an input has a row for each node, not for each edge."""
+        """Return whether an input has a row for each node, not each edge."""
         rows = self.inputs[name].shape[0]
         of_edges = any(g.num_edges() == rows for g in self.graphs.values())
         if rows != self.num_nodes:
             return False
-        # As many edges as nodes: the name decides.
+        # With as many edges as nodes, only the name can tell.
         return not (of_edges and ("edge" in name or "weight" in name))
 
 
@@ -54,7 +54,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
     if not isinstance(model, nn.Module):
         refuse(
             "", type(model).__name__, "is not a torch.nn.Module",
-            "Give the model, then what it is called with: "
+            "Pass the model, then the arguments of its forward: "
             "lc_transform(model, g, x)",
         )  # fmt: skip
     call = ModelCall(model, args, kwargs)
@@ -67,9 +67,10 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
             _check_graph(name, graph)
     if not call.graphs:
         refuse(
-            "", "the call", "has no graph among its arguments, nor is there "
-            "one among the model's attributes",
-            "Give what the model is called with: lc_transform(model, g, x)",
+            "", "the call", "has no graph: neither an argument nor an "
+            "attribute of the model is one",
+            "Pass the arguments of the model's forward: "
+            "lc_transform(model, g, x)",
         )  # fmt: skip
     sizes = {call.num_nodes}
     numbers = {
@@ -81,16 +82,16 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
         if graph.num_nodes() != call.num_nodes:
             refuse(
                 "", f"the graph {name}",
-                f"has {graph.num_nodes()} nodes, and another "
+                f"has {graph.num_nodes()} nodes, but another graph has "
                 f"{call.num_nodes}",
-                "Give graphs of the same nodes",
+                "Pass graphs that have the same nodes",
             )  # fmt: skip
         sizes.add(graph.num_edges())
     for name, item in given + held:
         if not isinstance(item, torch.Tensor) or item.dim() == 0:
             continue
         if name in numbers:
-            # A number that the model holds, not a row of one node.
+            # One number that the model holds is no row of a node.
             continue
         if item.shape[0] in sizes and not isinstance(item, nn.Parameter):
             call.inputs[name] = item
@@ -103,7 +104,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
 
 
 def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:
-    """What two calls of one model differ in, other than graph and features."""
+    """Yield what two calls differ in, besides values of graph and features."""
     here, there = _arguments(call), _arguments(other)
     if len(here) != len(there):
         yield "the number of arguments"
@@ -114,8 +115,11 @@ def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:
 
 
 def _arguments(call: ModelCall) -> list[tuple[str, Any]]:
-    """The arguments by name. A graph or tensor that was there before is
-    its name: what was given once may not be two things later."""
+    """Return (name, description) of all arguments.
+
+    A graph or tensor is described by the name of the first argument that it
+    is: one object for two arguments must not become two objects later.
+    """
     try:
         bound = inspect.signature(call.model.forward).bind(
             *call.args, **call.kwargs
@@ -154,7 +158,7 @@ def _show(item: Any) -> str:
 
 
 def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
-    """The graphs and tensors among the arguments, with names."""
+    """Yield (name, item) for the graphs and tensors among the arguments."""
     counts = {"g": 0, "x": 0}
     for item in leaves(args):
         kind = "g" if _is_graph(item) else "x"
@@ -169,7 +173,7 @@ def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
 
 
 def _held(model: nn.Module) -> Iterator[tuple[str, Any]]:
-    """The graphs and tensors, parameters aside, that the model holds."""
+    """Yield (name, item) for graphs and tensors that the model holds."""
     for prefix, module in model.named_modules():
         if type(module).__module__.startswith("torch.nn"):
             continue
@@ -183,10 +187,10 @@ def _is_graph(item: Any) -> bool:
 
 
 def _check_graph(name: str, graph: dgl.DGLGraph) -> None:
+    """Refuse heterographs and blocks."""
     if graph.is_block or len(graph.ntypes) > 1 or len(graph.etypes) > 1:
         kind = "a block" if graph.is_block else "a heterograph"
         refuse(
             "", f"the graph {name}", f"is {kind}",
-            "Only homogeneous, whole graphs have constant filters here: "
-            "transform the model of a homogeneous graph",
+            "Transform a model of a whole, homogeneous graph",
         )  # fmt: skip

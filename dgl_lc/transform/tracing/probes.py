@@ -1,8 +1,8 @@
-"""Probes: small random graphs and features in the likeness of the user's.
+"""Probes: small random graphs and features that resemble the user's.
 
-A probe has the user's feature widths and types, and sizes of its own: other
-prime numbers of nodes and edges for every probe, none of which is a width
-of the model, so that a size can be told from everything else.
+A probe has feature widths and types like the user's. Its numbers of nodes and
+edges are primes that differ from probe to probe, and none is a width in the
+model, so that a size of the graph can't be confused with anything else.
 """
 
 import copy
@@ -22,12 +22,12 @@ _PRIMES = [
 
 
 def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
-    """A call like the user's, on a small graph, of a copy of the model.
+    """Make a call like the user's, of a copy of the model on a small graph.
 
     Parameters
     ----------
     seed : int
-        The same seed makes the same probe again.
+        Seed of the probe: the same seed makes the same probe again.
     kind : str
         "random": degrees of 1 to many, with self-loops and multi-edges;
         "permutation": one edge into and one out of every node, no
@@ -41,7 +41,7 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
     for number, (name, graph) in enumerate(call.graphs.items()):
         m = graph.num_edges()
         if m not in num_edges:
-            # Average degrees that differ between probes, and between graphs.
+            # Average degrees differ between probes, and between graphs.
             wanted = (3 + seed + number) * n
             count = next(p for p in primes if p > wanted)
             num_edges[m] = count if kind == "random" else n
@@ -55,7 +55,7 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
         **{id(call.graphs[name]): graph for name, graph in graphs.items()},
         **{id(call.inputs[name]): tensor for name, tensor in inputs.items()},
     }
-    # deepcopy takes what is in its memo for a copy made already.
+    # deepcopy takes an object in its memo for one that it has copied.
     model = _copy(call.model, {k: same[k] for k in call.attributes})
     _randomise(model, generator)
 
@@ -67,9 +67,10 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
 
 
 def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
-    """Fewer nodes than the user's graph, and more, as seeds go up.
+    """Choose a number of nodes, below and above the user's by turns.
 
-    A branch on a size that nobody saw is then seen if the graph is small.
+    If the user's graph is small, an unnoticed branch on its size is then
+    taken on one probe and not on another.
     """
     place = 3 * seed
     if seed % 3 == 1:
@@ -81,7 +82,7 @@ def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
 
 
 def _free_primes(call: ModelCall) -> list[int]:
-    """Prime sizes that are no width of anything in this call."""
+    """Return primes that are no width of any tensor in this call."""
     used: set[int] = set()
     tensors = [
         *call.model.parameters(), *call.model.buffers(),
@@ -97,7 +98,7 @@ def _free_primes(call: ModelCall) -> list[int]:
 def _edges(
     n: int, count: int, kind: str, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sources and targets."""
+    """Draw the sources and the targets of edges."""
     nodes = torch.arange(n)
     if kind == "loops":
         return nodes, nodes
@@ -108,7 +109,7 @@ def _edges(
     more = count - n
     u = torch.randint(0, n, (more,), generator=generator)
     v = torch.randint(0, n, (more,), generator=generator)
-    # A hub, some self-loops and some multi-edges.
+    # There is a hub, and there are some self-loops and multi-edges.
     v[: more // 8] = 0
     u[more // 8 : more // 6] = v[more // 8 : more // 6]
     u[-10:], v[-10:] = u[-20:-10].clone(), v[-20:-10].clone()
@@ -118,6 +119,7 @@ def _edges(
 def _like(
     graph: dgl.DGLGraph, edges: tuple[torch.Tensor, torch.Tensor], n: int
 ) -> dgl.DGLGraph:
+    """Make a graph of these edges, with features like those of another."""
     made = dgl.graph(edges, num_nodes=n, idtype=graph.idtype)
     generator = torch.Generator().manual_seed(n)
     for name, tensor in graph.ndata.items():
@@ -130,14 +132,14 @@ def _like(
 def _resample(
     tensor: torch.Tensor, rows: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """So many rows, like those of a tensor: with its own values."""
+    """Draw rows of a tensor, and vary their numbers a little."""
     tensor = tensor.detach()
     if len(tensor) == 0:
         return tensor.new_zeros((rows, *tensor.shape[1:]))
     picked = torch.randint(0, len(tensor), (rows,), generator=generator)
     found = tensor[picked.to(tensor.device)].clone()
     if found.is_floating_point():
-        # Different from row to row, also where the user's are all alike.
+        # Rows have to differ even if the user's rows are all equal.
         noise = torch.rand(found.shape, generator=generator) * 0.5 + 0.75
         varied = found * noise.to(found)
         found = torch.where(found == 0, found, varied)
@@ -145,12 +147,13 @@ def _resample(
 
 
 def copy_model(call: ModelCall) -> nn.Module:
-    """The model with parameters of its own, and the graph it has."""
+    """Copy the model and its parameters, but not its graphs and features."""
     kept = [*call.graphs.values(), *call.inputs.values()]
     return _copy(call.model, {id(item): item for item in kept})
 
 
 def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    """Copy a model, except for the objects in the memo."""
     try:
         return copy.deepcopy(model, memo)
     except LCError:
@@ -158,19 +161,19 @@ def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
     except Exception as error:
         raise LCError(
             "", "copying the model", f"failed ({error})",
-            "Models have to be such that copy.deepcopy works: keep no "
-            "computed tensors on them",
+            "Make copy.deepcopy(model) work: do not keep computed tensors as "
+            "attributes of the model",
         ) from error  # fmt: skip
 
 
 def _randomise(model: nn.Module, generator: torch.Generator) -> None:
-    """Other parameters: a bias of zero would look as if it were none."""
+    """Change all parameters: a bias of zero would look like no bias."""
     with torch.no_grad():
         for parameter in model.parameters():
             if not parameter.is_floating_point():
                 continue
             noise = torch.rand(parameter.shape, generator=generator)
             sign = torch.where(parameter < 0, -1.0, 1.0)
-            # Of the parameters' own size: deep models must not overflow.
+            # A change as large as the parameters keeps deep models finite.
             size = 0.3 * float(parameter.abs().mean()) or 0.1
             parameter.add_(sign * size * (noise + 0.1).to(parameter))

@@ -1,4 +1,4 @@
-"""The values of a trace: recording them, and knowing them again."""
+"""Recording values, and recognising the tensors and numbers they stand for."""
 
 import operator
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ class Recorder:
     model : nn.Module
         A copy of the user's model: its parameters are known by name.
     num_nodes : int
-        Of the probe.
+        Number of nodes of the probe.
     """
 
     def __init__(self, model: nn.Module, num_nodes: int) -> None:
@@ -39,9 +39,11 @@ class Recorder:
 
     @property
     def where(self) -> str:
+        """The name of the submodule that runs."""
         return self._scope[-1] if self._scope else ""
 
     def refuse(self, operation: str, reason: str, advice: str) -> NoReturn:
+        """Refuse an operation of the submodule that runs."""
         refuse(self.where, operation, reason, advice)
 
     def add(
@@ -56,7 +58,7 @@ class Recorder:
         random: bool = False,
         data: bool = False,
     ) -> Value:
-        """A new value, or the one known to be the same."""
+        """Record a value, unless the same value is known already."""
         kwargs = kwargs or {}
         used = values_in((args, kwargs))
         made = Value(
@@ -67,7 +69,8 @@ class Recorder:
             data or any(v.data for v in used),
             random,
         )  # fmt: skip
-        # Dropout is random in training alone, and both modes are compared.
+        # Dropout is random in training only, but traces of both modes are
+        # compared step by step.
         twice = op not in ("const", "module") and "dropout" not in made.name
         if twice and not random:
             key = (op, _key(target), _key(args), _key(kwargs))
@@ -78,19 +81,21 @@ class Recorder:
         return made
 
     def add_size(self, size: int, name: Any) -> None:
-        """A size of the graph: "N", or ("E", which graph)."""
+        """Record a size of the graph: "N", or ("E", key of the graph)."""
         if size not in self.sizes:
             self.sizes[size] = self.add("number", name, example=size, data=True)
 
     def bind(self, tensor: torch.Tensor, value: Value) -> None:
-        # The tensor is kept, so that its id can't be used again.
+        """Let a tensor stand for a value."""
+        # The tensor is kept, so that no other tensor gets its id.
         self._known[id(tensor)] = (tensor, tensor._version, value)
 
     def knows(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor stands for a value."""
         return id(tensor) in self._known
 
     def lift(self, item: Any) -> Any:
-        """Arguments of a call, with values for the tensors among them."""
+        """Replace tensors and followed numbers by their values."""
         return replace(item, self._lift_leaf)
 
     def _lift_leaf(self, leaf: Any) -> Any:
@@ -99,13 +104,14 @@ class Recorder:
         return leaf.value if is_followed(leaf) else leaf
 
     def value_of(self, tensor: torch.Tensor) -> Value:
+        """Return the value of a tensor: known, a parameter or a constant."""
         if id(tensor) in self._known:
             _, version, value = self._known[id(tensor)]
             if tensor._version != version:
                 self.refuse(
                     value.name,
                     "was changed in place through another view of it",
-                    "Write the change out of place",
+                    "Compute a new tensor instead",
                 )
             if tensor.requires_grad and value.target is torch.Tensor.detach:
                 self.refuse(
@@ -125,7 +131,8 @@ class Recorder:
                     f"a tensor of shape {tuple(tensor.shape)}",
                     "requires gradients, but is neither a parameter of the "
                     "model nor made by an operation that can be followed",
-                    "Register it as a parameter, or use dgl.ops and torch",
+                    "Register it as a parameter, or compute it with functions "
+                    "of torch and dgl.ops",
                 )
             kept = tensor.detach().clone()
             value = self.add("const", None, example=kept)
@@ -147,17 +154,19 @@ class Recorder:
     # Numbers
 
     def number(self, size: int) -> int:
-        """A size as it is, or followed if it is one of the graph's."""
+        """Return a size, followed if it is one of the graph's."""
         value = self.sizes.get(size)
         return size if value is None else Whole(size, value, self._record)
 
     def follow(self, number: Any, value: Value) -> Any:
+        """Return a number that remembers its value."""
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             return number
         kind = Whole if isinstance(number, int) else Real
         return kind(number, value, self._record)  # type: ignore[arg-type]
 
     def _record(self, function: Callable, operands: tuple, result: Any) -> Any:
+        """Record a function of followed numbers, and branches on it."""
         lifted = self.lift(operands)
         if isinstance(result, bool):
             same = len(lifted) == 2 and lifted[0] is lifted[1]
@@ -174,18 +183,19 @@ class Recorder:
 
 @contextmanager
 def hidden() -> Iterator[None]:
-    """Nothing in here is recorded."""
+    """Record nothing in this block."""
     with torch._C.DisableTorchFunction():
         yield
 
 
 def shape_of(tensor: torch.Tensor) -> tuple:
+    """Return the shape of a tensor as plain numbers."""
     with hidden():
         return tuple(tensor.shape)
 
 
 def _key(item: Any) -> Any:
-    """Something hashable that tells targets and arguments apart."""
+    """Return a key that is equal for equal targets or arguments."""
     if isinstance(item, Value):
         return ("value", item.id)
     if isinstance(item, (tuple, list)):

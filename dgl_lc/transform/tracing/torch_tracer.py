@@ -1,8 +1,7 @@
-"""Tracing: what a model computes on a probe graph, as a list of values.
+"""A tracer that records every torch function and module a model calls.
 
-The model runs as it is, on real tensors. A torch function mode sees every
-torch function, :mod:`dgl_lc.transform.tracing.dgl_hooks` the few functions
-through which all of DGL's message passing goes.
+The model itself runs, on real tensors: a torch function mode sees each call.
+Message passing is seen by :mod:`dgl_lc.transform.tracing.dgl_hooks`.
 """
 
 import sys
@@ -19,7 +18,7 @@ from .followed_numbers import is_followed, plain
 from .recorder import Recorder, hidden, shape_of
 from .values import Guard, Value, leaves, replace, values_in
 
-#: Questions about a tensor whose answer is no tensor and no graph's size.
+#: Functions whose result is neither a tensor nor a size of the graph.
 _METADATA = frozenset({
     "dim", "ndimension", "is_floating_point", "is_complex", "is_contiguous",
     "get_device", "element_size", "data_ptr", "stride", "storage_offset",
@@ -35,22 +34,23 @@ _METADATA = frozenset({
 _TENSOR_PROPERTIES = frozenset({
     "T", "mT", "H", "mH", "data", "real", "imag",
 })  # fmt: skip
-#: What cuts a tensor into pieces, along a dimension.
+#: Functions that cut a tensor into pieces along a dimension.
 _CUTS = frozenset({
     "split", "split_with_sizes", "chunk", "tensor_split", "vsplit", "unbind",
     "narrow",
 })  # fmt: skip
-#: Functions whose loss would go unnoticed.
+#: Functions whose effect would be lost without notice.
 _HOOKS = frozenset({
     "register_hook", "register_post_accumulate_grad_hook",
 })  # fmt: skip
-#: Tensors that become Python numbers.
+#: Functions that turn tensors into Python numbers.
 _TO_NUMBER = frozenset({
     "item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero",
     "equal", "allclose", "numel", "nelement", "__contains__",
 })  # fmt: skip
-#: Tensors that leave torch.
+#: Functions that take values out of torch.
 _LEAVES_TORCH = frozenset({"numpy", "tolist", "__array__", "__iter__"})
+#: Functions that may return their argument itself.
 _NO_OPS = frozenset({
     "to", "type", "type_as", "contiguous", "float", "double", "half", "long",
     "int", "cpu", "cuda", "bfloat16", "bool", "requires_grad_",
@@ -58,18 +58,18 @@ _NO_OPS = frozenset({
 
 
 class TorchTracer(Recorder, TorchFunctionMode):
-    """Records what a model does.
+    """Records the torch functions and modules that a model calls.
 
     Parameters
     ----------
     model : nn.Module
         A copy of the user's model: tracing may change it.
     num_nodes : int
-        Of the probe.
+        Number of nodes of the probe.
     split_bias : bool
-        Record a linear layer as a product and a sum.
+        Whether a linear layer is recorded as a product and a sum.
     ignore_edge_dropout : bool
-        Take no notice of dropout on values of edges.
+        Whether dropout on values of edges is ignored.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         if name in _METADATA:
             return func(*args, **kwargs)
         if name == "new_tensor" and not values_in(self.lift(args[1:])):
-            # A constant; the tensor only lends its type.
+            # The result is a constant: only the type is taken from the tensor.
             return func(*args, **kwargs)
         if name == "size":
             found = func(*args, **kwargs)
@@ -122,6 +122,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
     def _to_number(
         self, function: Callable, name: str, args: tuple, kwargs: dict
     ) -> Any:
+        """Turn a tensor into a number that is followed if it has to be."""
         lifted = self.lift(args), self.lift(kwargs)
         used = values_in(lifted)
         if name not in ("numel", "nelement"):
@@ -129,8 +130,8 @@ class TorchTracer(Recorder, TorchFunctionMode):
                 self.refuse(
                     name,
                     "turns a learned or random value into a Python number, "
-                    "which a branch or a constant would keep forever",
-                    "Stay with tensors (torch.where, masks)",
+                    "and the LC version would keep the number of a probe",
+                    "Compute with tensors (torch.where, masks)",
                 )
         elif isinstance(args[0], torch.Tensor):
             sizes = [self.number(size) for size in shape_of(args[0])]
@@ -146,17 +147,18 @@ class TorchTracer(Recorder, TorchFunctionMode):
             self.trace.guards.append(Guard(value, result))
             return result
         if name in ("__int__", "__float__", "__index__"):
-            # Python makes a plain number of it, which can't be followed.
+            # Python turns the result into a plain number.
             self.trace.guards.append(Guard(value, result, escaped=True))
             return result
         return self.follow(result, value)
 
     def _len(self, size: int) -> int:
-        # len() always gives a plain integer: a branch on it goes unnoticed.
+        """Return the length of a tensor, or refuse a size of the graph."""
+        # len() returns a plain integer: branches on it can't be noticed.
         if size in self.sizes and not _called_by_dgl():
             self.refuse(
                 "len() of a tensor with a row for each node or edge",
-                "is a number that can't be followed",
+                "is a plain integer, which can't be followed",
                 "Use tensor.shape[0] or g.num_nodes()",
             )
         return size
@@ -164,12 +166,13 @@ class TorchTracer(Recorder, TorchFunctionMode):
     def _leave_torch(
         self, func: Callable, name: str, args: tuple, kwargs: dict
     ) -> Any:
+        """Take constants out of torch, and refuse all other values."""
         if name == "__iter__":
-            # Rows of a parameter, for instance: an item each.
+            # A parameter, for instance, is taken apart item by item.
             if self.lift(args[0]).data:
                 self.refuse(
                     "iterating over a tensor",
-                    "gives one row, of one node, after the other",
+                    "takes it apart into the rows of single nodes",
                     "Use functions of whole tensors",
                 )
             rows = range(shape_of(args[0])[0])
@@ -186,19 +189,20 @@ class TorchTracer(Recorder, TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _drops_nothing(self, p: float, tensor: Any) -> bool:
-        """Whether a dropout is none at all, or one of edges to ignore."""
+        """Return whether a dropout has p = 0, or is one to ignore."""
         value = self.sizes.get(shape_of(tensor)[0] if tensor.dim() else -1)
         of_edges = value is not None and value.target != "N"
         return p == 0 or (self._ignore_edge_dropout and of_edges)
 
     def getitem(self, original: Callable, tensor: Any, index: Any) -> Any:
-        """``tensor[index]``, which old versions of torch do not tell."""
+        """Record ``tensor[index]``, which old versions of torch hide."""
         with hidden():
             return self._call(original, "__getitem__", (tensor, index), {})
 
     def _call(
         self, func: Callable, name: str, args: tuple, kwargs: dict
     ) -> Any:
+        """Call a torch function, and record it as a value."""
         if func is nn.functional.dropout:
             p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
             dropped = args[0] if args else kwargs["input"]
@@ -211,20 +215,21 @@ class TorchTracer(Recorder, TorchFunctionMode):
                 product = self._call(func, name, args[:2], rest)
                 return self._call(torch.add, "add", (product, bias), {})
         if kwargs.get("out") is not None:
-            self.refuse(name, "has out=", "Leave out= away")
+            self.refuse(
+                name, "writes into out=", "Omit out= and use the result"
+            )
         if name in _HOOKS:
             self.refuse(
                 name,
-                "changes gradients where they can't be followed",
+                "changes gradients in a way that can't be followed",
                 "Scale or clip gradients in the training loop",
             )
         self._check_cut(name, args, kwargs)
         if name in ("__setitem__", "backward", "copy_", "set_"):
             self.refuse(
                 name,
-                "writes into a tensor, which can't be commuted with "
-                "aggregation",
-                "Write it out of place (torch.where, torch.cat)",
+                "writes into a tensor, which can't be swapped with aggregation",
+                "Compute a new tensor instead (torch.where, torch.cat)",
             )
         lifted = self.lift(args), self.lift(kwargs)
         tensor: Any = args[0] if args else None
@@ -237,7 +242,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
             self.refuse(
                 name,
                 "changes a parameter in place",
-                "Change parameters outside of forward",
+                "Change parameters outside forward",
             )
         if not inplace and name in _NO_OPS and result is tensor:
             return result
@@ -249,14 +254,15 @@ class TorchTracer(Recorder, TorchFunctionMode):
         )
         same = isinstance(result, torch.Tensor) and result is tensor
         if same and not inplace:
-            # A value of its own all the same: dropout in evaluation.
+            # Dropout in evaluation returns its argument, but is a value
+            # of its own.
             result = result.view(result.shape)
         value = self.add("call", target, largs, lkwargs, result, random=random)
         self.bind_result(result, self._without_gradient(value))
         return result
 
     def _check_cut(self, name: str, args: tuple, kwargs: dict) -> None:
-        """Refuse pieces of the nodes: how many there are is the graph's."""
+        """Refuse pieces of the nodes, whose number depends on the graph."""
         if not args or not isinstance(args[0], torch.Tensor):
             return
         shape = shape_of(args[0])
@@ -274,13 +280,13 @@ class TorchTracer(Recorder, TorchFunctionMode):
         if dim is not None and shape and shape[dim] in self.sizes:
             self.refuse(
                 name,
-                "takes some of the rows, by numbers that do not depend on "
-                "the graph",
-                "Give all nodes at once; mini-batches save the memory",
+                "takes some of the rows, at places that do not depend on the "
+                "graph",
+                "Use all rows: the LC version saves memory by mini-batches",
             )
 
     def _without_gradient(self, value: Value) -> Value:
-        """What is computed under no_grad has no gradient afterwards."""
+        """Record a detach for what is computed under no_grad."""
         tensor = isinstance(value.example, torch.Tensor)
         if torch.is_grad_enabled() or not value.learned or not tensor:
             return value
@@ -292,6 +298,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
     def call_module(
         self, original: Callable, module: nn.Module, args: tuple, kwargs: dict
     ) -> Any:
+        """Call a module, and record those of torch.nn as one value."""
         name = self._names.get(id(module))
         if name is None:
             return original(module, *args, **kwargs)
@@ -317,7 +324,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
             self._scope.pop()
 
     def _has_its_own(self, module: nn.Module) -> bool:
-        """Whether its parameters are the model's, and not others for now."""
+        """Return whether its parameters are not swapped for this call."""
         tensors = [*module.parameters(False), *module.buffers(False)]
         return all(id(tensor) in self._params for tensor in tensors)
 
@@ -325,6 +332,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         self, original: Callable, module: nn.Module, name: str, args: tuple,
         kwargs: dict,
     ) -> Any:  # fmt: skip
+        """Call a module of torch.nn, and record it as a value."""
         if isinstance(module, nn.Identity):
             return args[0]
         if (
@@ -351,6 +359,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
 
 
 def _called_by_dgl() -> bool:
+    """Return whether DGL, and not the model, made the call."""
     frame = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
@@ -363,4 +372,5 @@ def _called_by_dgl() -> bool:
 
 
 def _plain(item: Any) -> Any:
+    """Replace followed numbers by plain ones."""
     return replace(item, plain)

@@ -34,8 +34,8 @@ def trace(
     if before != _random_state():
         refuse(
             "", "random numbers of Python or NumPy",
-            "are drawn in forward: what depends on them can't be followed",
-            "Use dropout, or draw them outside of the model",
+            "are drawn in forward, and can't be followed",
+            "Use dropout, or draw the numbers outside the model",
         )  # fmt: skip
     tracer.trace.output = tracer.lift(output)
     return tracer.trace
@@ -44,7 +44,7 @@ def trace(
 def run(
     tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict
 ) -> Any:
-    """The model's output; whatever goes wrong is an LCError."""
+    """Run a model with a tracer; turn every error into an LCError."""
     try:
         with tracing(tracer):
             return model(*args, **kwargs)
@@ -62,6 +62,6 @@ def run(
 
 
 def _random_state() -> tuple:
-    """Where Python's and NumPy's global generators are."""
+    """Return the state of Python's and NumPy's global generators."""
     state: Any = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
     return random.getstate(), state["key"].tobytes(), state["pos"]
