@@ -41,6 +41,14 @@ def shared_data():
 
 
 @pytest.fixture
+def double_precision():
+    """Make float64 torch's default type, which modules of DGL use as well."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
 def small_graph():
     """Four nodes, one of them isolated, with a multi-edge and a self-loop."""
     return dgl.graph(([0, 0, 1, 2, 2], [1, 1, 2, 0, 2]), num_nodes=4)

@@ -1,10 +1,10 @@
-"""Checking a result before it is given to the user.
+"""Checking the LC version before it is returned to the user.
 
-On a graph whose filters are permutations of the nodes, aggregation commutes
-with everything, so the LC version has to compute what the model does. On any
-graph the rows of a batch have to be the same rows of the whole, an exact LC
-version has to be equal to the model, and so has any other if both are made
-linear.
+On a graph whose filters only reorder the nodes, aggregation commutes with
+everything, so the LC version must compute what the model does. On every
+graph, a batch must give the same rows as all nodes together; an exact LC
+version must be equal to the model; and any other LC version must be equal to
+the model once both are made linear.
 """
 
 import copy
@@ -13,29 +13,32 @@ from typing import Any
 import torch
 from torch import nn
 
-from .analyse import LINEAR, close
-from .emit import LCModule
-from .errors import LCError, first_line, refuse
+from .apply_words import apply_word, precompute_plainly
 from .evaluate import Evaluator
-from .inputs import Input, InputRows, apply_word
-from .letters import Word
+from .filter_words import Word
+from .input_rows import InputRows
+from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
-from .precompute import precompute_plainly
-from .probes import Call, make_probe
+from .linearity import LINEAR, close
+from .model_inputs import Input
 from .push import Pusher
+from .refusals import LCError, first_line, refuse
 from .report import Report
-from .values import Value, leaves, values_in
+from .tracing.model_call import ModelCall
+from .tracing.probes import make_probe
+from .tracing.values import Value, tensors_in, values_in
 
 _ADVICE = (
-    "This is a model that dgl_lc can't transform rightly: please report it"
+    "dgl_lc can't transform this model correctly: please report it, with the "
+    "model"
 )
 
 
 def check(
-    call: Call, module: LCModule, inputs: list[Input],
+    call: ModelCall, module: LCModule, inputs: list[Input],
     pusher: Pusher, report: Report,
 ) -> str:  # fmt: skip
-    """Compare the LC version with the model; says what was compared."""
+    """Compare the LC version with the model; return what was compared."""
     done = ["batches"]
     probe = make_probe(call, 3)
     _check_trace(probe, pusher)
@@ -71,7 +74,7 @@ def check(
 
 
 class _Replay(Evaluator):
-    """Evaluates all that was traced, with gradients of the parameters."""
+    """Evaluates all traced values, with gradients of the parameters."""
 
     def _evaluate(self, value: Value) -> Any:
         if value.op == "param":
@@ -79,19 +82,19 @@ class _Replay(Evaluator):
         return super()._evaluate(value)
 
 
-def _check_trace(probe: Call, pusher: Pusher) -> None:
-    """Compare what was traced with the model: values and gradients."""
+def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
+    """Compare the traced values with the model: results and gradients."""
     probe.model.eval()
     replay = _Replay(probe)
     outputs = values_in(pusher.pushed.trace.output)
-    found = _tensors([replay(value) for value in outputs])
-    expected = _tensors(probe.model(*probe.args, **probe.kwargs))
+    found = tensors_in([replay(value) for value in outputs])
+    expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
     _compare(found, expected, "on a random graph, operation by operation")
     parameters = [p for p in probe.model.parameters() if p.requires_grad]
     try:
         its = _gradients(expected, parameters)
     except RuntimeError:
-        # A model that can't be trained as it is: changed in place.
+        # A model that changes tensors in place may have no gradients.
         return
     mine = _gradients(found, parameters)
     _compare(mine, its, "on a random graph: gradients differ")
@@ -100,7 +103,7 @@ def _check_trace(probe: Call, pusher: Pusher) -> None:
 def _gradients(
     outputs: list[torch.Tensor], parameters: list[nn.Parameter]
 ) -> list[torch.Tensor]:
-    """Of a sum of all outputs with random weights."""
+    """Return the gradients of a sum of all outputs with random weights."""
     generator = torch.Generator().manual_seed(0)
     total = torch.zeros(())
     for output in outputs:
@@ -117,11 +120,11 @@ def _gradients(
 
 
 class _NotApplicableError(Exception):
-    """The model does not run on such a graph."""
+    """Raised where the model does not run on a graph of this kind."""
 
 
-def _permutes(word: Word, evaluate: Evaluator, probe: Call) -> bool:
-    """Whether a word only gives the nodes another order."""
+def _permutes(word: Word, evaluate: Evaluator, probe: ModelCall) -> bool:
+    """Return whether a word only reorders the nodes."""
     n = probe.num_nodes
     matrix = apply_word(word, torch.eye(n), evaluate)
     ones = torch.isclose(matrix, torch.ones(()), atol=1e-5)
@@ -133,8 +136,8 @@ def _permutes(word: Word, evaluate: Evaluator, probe: Call) -> bool:
     )
 
 
-def _with_parameters(module: LCModule, probe: Call) -> LCModule:
-    """A copy of the LC version with the parameters of a probe's model."""
+def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
+    """Copy the LC version, with the parameters of a probe's model."""
     made = copy.deepcopy(module)
     its = probe.model.state_dict()
     mine = made.state_dict()
@@ -143,38 +146,37 @@ def _with_parameters(module: LCModule, probe: Call) -> LCModule:
     return made.eval()
 
 
-def _tensors(output: Any) -> list[torch.Tensor]:
-    return [leaf for leaf in leaves(output) if isinstance(leaf, torch.Tensor)]
-
-
 def _check_equal(
-    probe: Call, module: LCModule, rows: InputRows, name: str
+    probe: ModelCall, module: LCModule, rows: InputRows, name: str
 ) -> None:
+    """Compare the LC version with the model as it is."""
     probe.model.eval()
     with torch.no_grad():
-        found = _tensors(_with_parameters(module, probe)(*rows))
+        found = tensors_in(_with_parameters(module, probe)(*rows))
         try:
-            expected = _tensors(probe.model(*probe.args, **probe.kwargs))
+            expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
         except Exception as error:
             raise _NotApplicableError from error
     _compare(found, expected, f"on {name}")
 
 
 def _check_linearised(
-    probe: Call, module: LCModule, rows: InputRows, pusher: Pusher
+    probe: ModelCall, module: LCModule, rows: InputRows, pusher: Pusher
 ) -> None:
+    """Compare the LC version with the model, both made linear."""
     model = LinearModel(probe, pusher)
     version = LinearVersion(_with_parameters(module, probe), pusher)
     with torch.no_grad():
         outputs = values_in(pusher.pushed.trace.output)
-        expected = _tensors([model(value) for value in outputs])
-        found = _tensors(version.run(*rows))
+        expected = tensors_in([model(value) for value in outputs])
+        found = tensors_in(version.run(*rows))
     _compare(found, expected, "on a random graph, both made linear")
 
 
 def _compare(
     found: list[torch.Tensor], expected: list[torch.Tensor], where: str
 ) -> None:
+    """Refuse an LC version whose results differ from the expected ones."""
     same = len(found) == len(expected) and all(map(close, found, expected))
     if not same:
         refuse(
@@ -184,20 +186,21 @@ def _compare(
         )  # fmt: skip
 
 
-def _check_batches(probe: Call, module: LCModule, rows: InputRows) -> None:
+def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
+    """Compare batches of the LC version with all its rows."""
     made = _with_parameters(module, probe)
     with torch.no_grad():
-        whole = _tensors(made(*rows))
+        whole = tensors_in(made(*rows))
         for ids in (torch.tensor([5, 2, 8, 2]), torch.tensor([4])):
             try:
-                part = _tensors(made(*rows.rows(ids)))
+                part = tensors_in(made(*rows.rows(ids)))
             except Exception as error:
                 raise LCError(
                     "", "the LC version",
-                    f"does not work on a batch of {len(ids)} rows "
+                    f"does not run on a batch of {len(ids)} rows "
                     f"({first_line(error)})",
-                    "Look for numbers of nodes, and for squeeze() without a "
-                    "dimension",
+                    "Look for a fixed number of nodes, and for squeeze() "
+                    "without a dimension",
                 ) from error  # fmt: skip
             dims = [list(t.shape).index(probe.num_nodes) for t in whole]
             expected = [

@@ -2,38 +2,35 @@
 
 Each operation is called once, on the stacked rows of all words that it is
 needed at. The module has the user's submodules, parameters and buffers under
-their own names; its code reads like the user's, with aggregations gone.
+their own names; its code reads like the user's, without aggregations.
 """
 
-import copy
 import keyword
 import operator
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-from .analyse import TRAINING
-from .errors import refuse
-from .letters import Word
+from .filter_words import Word
+from .lc_module import LCModule, build_module, share_parts
 from .push import Pushed, Pusher
-from .values import Value, replace, values_in
-from .words import stack_words, take_words
+from .stacked_rows import stack_words, take_words
+from .tracing.values import TRAINING, Value, arguments_of, replace
 
 
-def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> "LCModule":
-    """The LC version of a model.
+def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
+    """Write the LC version of a model.
 
     Parameters
     ----------
     model : nn.Module
-        Whose submodules, parameters and buffers are shared.
+        The model whose submodules, parameters and buffers are shared.
     pusher : Pusher
-        After :meth:`Pusher.push`.
+        The pusher, after :meth:`Pusher.push`.
     names : list of str
-        Of the inputs, for the code.
+        Names of the inputs in the code.
     """
     emitter = _Emitter(model, pusher, names)
     for value in pusher.pushed.trace.values:
@@ -44,7 +41,11 @@ def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> "LCModule":
 
 
 class _Emitter:
-    def __init__(self, model: nn.Module, pusher: Pusher, names: list[str]):
+    """Writes the operations of an LC version into a graph of torch.fx."""
+
+    def __init__(
+        self, model: nn.Module, pusher: Pusher, names: list[str]
+    ) -> None:
         self._model = model
         self._pusher = pusher
         self._pushed: Pushed = pusher.pushed
@@ -61,7 +62,7 @@ class _Emitter:
     # Operations
 
     def operation(self, value: Value) -> None:
-        """The call of an operation, at all words it is needed at."""
+        """Write the call of an operation, for all words it is needed at."""
         words = self._pushed.needs[value]
         if self._pusher.is_exact_bias(value, words):
             self._done[value] = self._exact_bias(value, words)
@@ -80,7 +81,10 @@ class _Emitter:
         self._done[value] = made
         made.meta["value"] = value
 
-    def _call(self, value, args, kwargs, name) -> fx.Node:
+    def _call(
+        self, value: Value, args: tuple, kwargs: dict, name: str
+    ) -> fx.Node:
+        """Write the call of a function, a method or a property."""
         target = value.target
         if getattr(target, "__name__", "") == "__get__":
             prop = target.__self__.__name__
@@ -97,6 +101,7 @@ class _Emitter:
         )
 
     def _argument(self, leaf: Any, words: list[Word], user: Value) -> Any:
+        """Return an argument of an operation at some words."""
         if leaf is TRAINING:
             if leaf not in self._shared:
                 self._shared[leaf] = self._graph.get_attr("training")
@@ -108,11 +113,9 @@ class _Emitter:
         return self.at(leaf, words)
 
     def _num_rows(self, words: list[Word], user: Value) -> fx.Node:
-        """How many rows there are, where the model says how many nodes."""
+        """Write the number of rows, where the model has that of nodes."""
         rows = [
-            v
-            for v in values_in((user.args, user.kwargs))
-            if v.data and v.row_dim is not None
+            v for v in arguments_of(user) if v.data and v.row_dim is not None
         ]
         if not rows:
             first = next(iter(self._inputs.values()))
@@ -122,7 +125,7 @@ class _Emitter:
         return self._graph.call_method("size", (node, rows[0].row_dim))
 
     def _exact_bias(self, value: Value, words: list[Word]) -> fx.Node:
-        """``h + b`` at a word: the bias is aggregated like everything."""
+        """Write ``h + b`` at words: the bias is aggregated too, as S 1 b."""
         ones = self.at(self._pusher.ones(), words)
         places = [self._argument(a, words, value) for a in value.args]
         rows = [isinstance(a, Value) and a.data for a in value.args]
@@ -141,7 +144,7 @@ class _Emitter:
     # Values at words
 
     def at(self, value: Value, words: list[Word]) -> fx.Node:
-        """The rows of a value at some words, stacked."""
+        """Return the rows of a value at some words, stacked."""
         found = [self._pusher.resolve(value, word) for word in words]
         kind, first, _ = found[0]
         if kind == "shared":
@@ -152,6 +155,7 @@ class _Emitter:
         return self._stacks[key]
 
     def _stack(self, found: list[tuple], value: Value) -> fx.Node:
+        """Stack rows of operations and inputs."""
         kinds = {kind for kind, _, _ in found}
         values = {v for _, v, _ in found}
         if kinds == {"op"} and len(values) == 1:
@@ -170,7 +174,7 @@ class _Emitter:
         )
 
     def _take(self, value: Value, words: list[Word]) -> fx.Node:
-        """Some of the words at which an operation was called."""
+        """Return the rows of an operation at some of its words."""
         node, there = self._done[value], self._pushed.needs[value]
         places = [there.index(word) for word in words]
         if places == list(range(len(there))):
@@ -183,7 +187,7 @@ class _Emitter:
         )  # fmt: skip
 
     def _constant(self, value: Value) -> fx.Node:
-        """A parameter, or what is computed from parameters alone."""
+        """Write a parameter, or what is computed from parameters alone."""
         if value in self._shared:
             return self._shared[value]
         if value.op == "param":
@@ -207,6 +211,7 @@ class _Emitter:
     # The module
 
     def output(self) -> None:
+        """Write what the module returns."""
         result = replace(
             self._pushed.trace.output,
             lambda leaf: (
@@ -215,127 +220,22 @@ class _Emitter:
         )
         self._graph.output(result)
 
-    def module(self) -> "LCModule":
+    def module(self) -> LCModule:
+        """Make the module of what was written."""
         root = nn.Module()
-        _share(self._model, root)
+        share_parts(self._model, root)
         for name, tensor in self._constants.items():
             root.register_buffer(name, tensor, persistent=False)
         name = f"{type(self._model).__name__}LC"
-        made = _build(root, self._graph, name, self._model.training)
+        made = build_module(root, self._graph, name, self._model.training)
         made.no_weight_decay = getattr(
             self._model, "no_weight_decay", frozenset()
         )
         return made
 
 
-class LCModule(fx.GraphModule):
-    """The LC version as a module: ``module(*rows)``, without a graph."""
-
-    #: Parameters that training should not decay: the model's.
-    no_weight_decay: frozenset[str] = frozenset()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Training calls a model with (graph, features).
-        if len(args) == 2 and args[0] is None:
-            args = tuple(args[1])
-        args, kwargs = replace((args, kwargs), self._widened)
-        return super().__call__(*args, **kwargs)
-
-    def _widened(self, rows: Any) -> Any:
-        """Rows that are stored with fewer bits, as the parameters are."""
-        halves = (torch.float16, torch.bfloat16)
-        if not isinstance(rows, torch.Tensor) or rows.dtype not in halves:
-            return rows
-        kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
-        return rows.to(next(kinds, rows.dtype))
-
-    def __reduce__(self):
-        # torch.fx would run the code to find the graph, and training would
-        # be what it happens to be then.
-        def named(leaf: Any) -> Any:
-            return _Name(leaf.name) if isinstance(leaf, fx.Node) else leaf
-
-        nodes = [
-            (n.op, n.target, replace((n.args, n.kwargs), named), n.name)
-            for n in self.graph.nodes
-        ]
-        parts = [dict(getattr(self, kind)) for kind in _KINDS]
-        unsaved = set(self._non_persistent_buffers_set)
-        state = type(self).__name__, self.training, self.no_weight_decay
-        return _from_parts, (nodes, parts, unsaved, *state)
-
-    def __deepcopy__(self, memo: dict) -> "LCModule":
-        root = nn.Module()
-        _share(self, root)
-        for kind in _KINDS:
-            setattr(root, kind, copy.deepcopy(getattr(self, kind), memo))
-        graph = copy.deepcopy(self.graph)
-        name = type(self).__name__
-        made = _build(root, graph, name, self.training)
-        made.no_weight_decay = self.no_weight_decay
-        memo[id(self)] = made
-        return made
-
-
-@dataclass(frozen=True)
-class _Name:
-    """Stands for a node of a graph that is stored."""
-
-    name: str
-
-
-def _from_parts(nodes, parts, unsaved, name, training, no_weight_decay):
-    """An LC version that was pickled."""
-    graph = fx.Graph()
-    made: dict[str, fx.Node] = {}
-
-    def node(leaf: Any) -> Any:
-        return made[leaf.name] if isinstance(leaf, _Name) else leaf
-
-    for op, target, arguments, variable in nodes:
-        args, kwargs = replace(arguments, node)
-        made[variable] = graph.create_node(op, target, args, kwargs, variable)
-    root = nn.Module()
-    for kind, part in zip(_KINDS, parts, strict=True):
-        getattr(root, kind).update(part)
-    root._non_persistent_buffers_set |= unsaved
-    module = _build(root, graph, name, training)
-    module.no_weight_decay = no_weight_decay
-    return module
-
-
-#: What torch.fx keeps on a module.
-_FX = ("meta", "_graph", "_code")
-_KINDS = ("_modules", "_parameters", "_buffers")
-
-
-def _build(
-    root: nn.Module, graph: fx.Graph, name: str, training: bool
-) -> LCModule:
-    made = LCModule(root, graph, name)
-    # Also what no operation uses: the state_dict is the user's.
-    _share(root, made)
-    made.training = training
-    return made
-
-
-def _share(model: nn.Module, onto: nn.Module) -> None:
-    """Give a module what another has, under the same names."""
-    for kind in _KINDS:
-        getattr(onto, kind).clear()
-        for name, item in getattr(model, kind).items():
-            if name in _FX or hasattr(fx.GraphModule, name):
-                refuse(
-                    "", f"the attribute {name!r}",
-                    "has a name that torch.fx uses itself",
-                    "Rename it",
-                )  # fmt: skip
-            getattr(onto, kind)[name] = item
-    onto._non_persistent_buffers_set |= model._non_persistent_buffers_set
-
-
 def _variable(value: Value) -> str:
-    """What to call a value in the code."""
+    """Return the name of a value in the code."""
     name = value.name.strip("_")
     if value.op == "module":
         name = str(value.target)

@@ -1,22 +1,29 @@
-"""Static values on a graph: degrees, norms, edge weights, features."""
+"""Evaluating static values: degrees, norms, edge weights, features."""
 
-from typing import Any
+from typing import Any, NoReturn
 
 import dgl
 import torch
 from dgl.base import ALL
 
-from .analyse import TRAINING, callable_of
-from .choke import edge_softmax, gsddmm, gspmm
-from .errors import refuse
-from .probes import Call
-from .values import Guard, Value, replace, values_in
+from .refusals import refuse
+from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
+from .tracing.model_call import ModelCall
+from .tracing.values import (
+    TRAINING,
+    Guard,
+    Value,
+    after_parts,
+    arguments_of,
+    callable_of,
+    replace,
+)
 
 
 class Evaluator:
     """Evaluates static values for one call of the model, each once."""
 
-    def __init__(self, call: Call):
+    def __init__(self, call: ModelCall) -> None:
         self.call = call
         self._values: dict[int, Any] = {}
         self._graphs: dict[Any, dgl.DGLGraph] = {}
@@ -26,7 +33,7 @@ class Evaluator:
         }
 
     def graph(self, key: Any) -> dgl.DGLGraph:
-        """A graph of the call, or one derived from it."""
+        """Return a graph of the call, or one derived from it."""
         if isinstance(key, str):
             return self.call.graphs[key]
         if key not in self._graphs:
@@ -38,28 +45,15 @@ class Evaluator:
         return self._graphs[key]
 
     def __call__(self, value: Value) -> Any:
-        """A static value. Its arguments come first, without recursion."""
-        pending = [value]
-        while pending:
-            top = pending[-1]
-            lacking = [
-                v
-                for v in values_in((top.args, top.kwargs))
-                if v.id not in self._values
-            ]
-            if top.id in self._values or not lacking:
-                pending.pop()
-                if top.id not in self._values:
-                    self._values[top.id] = self._evaluate(top)
-            else:
-                pending.extend(lacking)
-        return self._values[value.id]
+        """Evaluate a static value, and its arguments before it."""
+        return after_parts(value, self._values, arguments_of, self._evaluate)
 
     def forget(self) -> None:
-        """Keep no values any longer."""
+        """Drop all values that are kept."""
         self._values.clear()
 
     def _evaluate(self, value: Value) -> Any:
+        """Compute a value from the values of its arguments."""
         if value.trouble:
             refuse_trouble(value)
         args, kwargs = replace((value.args, value.kwargs), self._argument)
@@ -95,23 +89,26 @@ class Evaluator:
         return self._values[leaf.id] if isinstance(leaf, Value) else leaf
 
     def _input(self, target: Any) -> torch.Tensor:
+        """Return an argument of the call, or a feature of a graph."""
         if isinstance(target, str):
             return self.call.inputs[target]
         kind, key, name = target
         features = getattr(self.graph(key), kind)
         if name not in features:
             refuse(
-                "", f"g.{kind}[{name!r}]", "is not there, but the model "
+                "", f"g.{kind}[{name!r}]", "does not exist, but the model "
                 "reads it",
-                "Give the graph the features it had for lc_transform",
+                "Assign the features that the graph had when lc_transform "
+                "was called",
             )  # fmt: skip
         return features[name]
 
 
-def refuse_trouble(value: Value) -> None:
+def refuse_trouble(value: Value) -> NoReturn:
+    """Refuse a value that differs from probe to probe."""
     refuse(
         value.where, value.name, str(value.trouble),
-        "Pass what it needs as a fixed attribute of the model, or compute it "
+        "Store it as a fixed attribute of the model, or compute it "
         "with torch from the graph's features and degrees",
     )  # fmt: skip
 
@@ -127,9 +124,10 @@ def check_guards(guards: list[Guard], evaluate: Evaluator) -> None:
         if found != guard.result:
             refuse(
                 value.where, value.name,
-                f"is {found} on this graph, but was {guard.result} when the "
-                f"model was looked at, which then took another branch or "
-                f"stopped with an error (nodes without edges, for instance)",
+                f"is {found} on this graph, but was {guard.result} on the "
+                f"graphs that the model was traced on, so that the model "
+                f"would take another branch, or stop with an error (because "
+                f"of nodes without incoming edges, for instance)",
                 "Write forward without this branch, or change the graph "
                 "(dgl.add_self_loop) so that the branch is not taken",
             )  # fmt: skip

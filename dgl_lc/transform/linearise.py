@@ -1,8 +1,8 @@
 """A model and its LC version with everything non-linear made linear.
 
-Swapping changes a non-linear model, so the two can't be compared on any
-graph as they are. With each non-linear operation (and each bias) replaced by
-a random linear function of the same rows, in both, they have to be equal.
+Swapping changes a non-linear model, so it can't be compared with its LC
+version on every graph. If each non-linear operation (and each bias) of both is
+replaced by the same random linear function of rows, both must be equal.
 """
 
 from math import prod
@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from torch import fx
 
-from .analyse import LINEAR
-from .emit import LCModule
 from .evaluate import Evaluator
-from .probes import Call
+from .lc_module import LCModule
+from .linearity import LINEAR
 from .push import Pusher
-from .values import Value, leaves, replace
+from .tracing.model_call import ModelCall
+from .tracing.values import Value, leaves, replace
 
 
 class LinearModel(Evaluator):
-    """Evaluates the values of a model, the non-linear ones replaced."""
+    """Evaluates the values of a model, with non-linear ones replaced."""
 
-    def __init__(self, call: Call, pusher: Pusher):
+    def __init__(self, call: ModelCall, pusher: Pusher) -> None:
         super().__init__(call)
         self._pusher = pusher
 
@@ -35,9 +35,9 @@ class LinearModel(Evaluator):
 
 
 class LinearVersion(fx.Interpreter):
-    """Runs an LC version, the non-linear operations replaced."""
+    """Runs an LC version, with non-linear operations replaced."""
 
-    def __init__(self, module: LCModule, pusher: Pusher):
+    def __init__(self, module: LCModule, pusher: Pusher) -> None:
         super().__init__(module)
         self._pusher = pusher
 
@@ -51,7 +51,7 @@ class LinearVersion(fx.Interpreter):
 
 
 def _zeros(result: Any) -> Any:
-    """Nothing at all: for what does not depend on rows of numbers."""
+    """Replace a result that depends on no rows of numbers by zeros."""
     return replace(
         result,
         lambda leaf: (
@@ -61,7 +61,7 @@ def _zeros(result: Any) -> Any:
 
 
 def is_replaced(value: Value, pusher: Pusher) -> bool:
-    """Whether an operation does not commute with aggregation."""
+    """Return whether an operation does not commute with aggregation."""
     words = pusher.pushed.needs.get(value)
     if words is None or pusher.scales_rows(value):
         return False
@@ -71,9 +71,9 @@ def is_replaced(value: Value, pusher: Pusher) -> bool:
 
 
 def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
-    """A linear function of rows, with results of the same shapes.
+    """Apply a random linear function of rows, with the same shapes.
 
-    None if no argument has rows of floating-point numbers.
+    Return None if no argument has rows of floating-point numbers.
     """
     rows = []
     pairs = zip(

@@ -1,13 +1,14 @@
-"""What the transformation did, and what it will cost."""
+"""The report: what the transformation did, and what its inputs cost."""
 
 from collections import Counter
 from dataclasses import dataclass
 
 from .._common.bytes import format_bytes
-from .analyse import AFFINE, DROPOUT, LINEAR
-from .inputs import Input, Names
-from .letters import degree
+from .filter_words import degree
+from .linearity import AFFINE, LINEAR
+from .model_inputs import FilterNames, Input
 from .push import Pusher
+from .recognise import DROPOUT
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,13 @@ class Commuted:
     Attributes
     ----------
     submodule, operation : str
-        Where it is, and what.
+        Name of the submodule, and of the operation.
     kind : str
         "linear", "bias", "non-linear", "dropout" or "batch norm".
     words : int
-        At how many words it is needed.
+        Number of words it is needed at.
     hops : int
-        The most aggregations that were swapped with it.
+        Largest number of aggregations that were swapped with it.
     """
 
     submodule: str
@@ -34,7 +35,7 @@ class Commuted:
 
     @property
     def is_exact(self) -> bool:
-        """Whether swapping changed nothing (dropout: in evaluation)."""
+        """Return whether swapping changes nothing (dropout: in evaluation)."""
         return self.kind in (LINEAR, DROPOUT)
 
     def __str__(self) -> str:
@@ -49,22 +50,22 @@ class Report:
     Attributes
     ----------
     inputs : list of Input
-        What has to be precomputed.
+        Inputs that have to be precomputed.
     filters : list of str
-        What the names of filters in the formulas stand for.
+        Lines that say what the names of filters in the formulas mean.
     commuted : list of Commuted
-        The operations that aggregations were swapped with.
+        Operations that aggregations were swapped with.
     folded : int
-        How many sums of filters were made one filter.
+        Number of sums of filters that became one filter.
     exact : bool
         Whether the LC version computes the same as the original on every
         graph (in evaluation).
     columns : int
-        Numbers for each node, over all inputs.
+        Number of columns of all inputs together.
     bytes : int
-        Of all inputs, for all nodes of the graph.
+        Size of all inputs, for all nodes of the graph.
     checked : str
-        What the result was compared with before it was returned.
+        Comparisons with the model that the LC version passed.
     """
 
     inputs: list[Input]
@@ -78,11 +79,12 @@ class Report:
 
     @property
     def exact(self) -> bool:
+        """Whether the LC version computes the same as the original."""
         return not self.inexact
 
     @property
     def inexact(self) -> list[Commuted]:
-        """What makes the LC version another function than the original."""
+        """The operations that make the LC version another function."""
         return [entry for entry in self.commuted if not entry.is_exact]
 
     def __str__(self) -> str:
@@ -112,11 +114,12 @@ class Report:
 def make_report(
     pusher: Pusher, inputs: list[Input], num_nodes: int, exact_bias: bool
 ) -> Report:
+    """Write the report of a transformation."""
     pushed = pusher.pushed
     commuted = []
     for value in pushed.trace.values:
         words = pushed.needs.get(value, [])
-        # A diagonal alone is a filter too: a norm of nodes.
+        # A word without aggregations counts too if it has a diagonal.
         if not any(words):
             continue
         kind = pushed.kinds.of(value)
@@ -128,7 +131,7 @@ def make_report(
                 max(map(degree, words)),
             )
         )  # fmt: skip
-    names = Names(pushed.inputs)
+    names = FilterNames(pushed.inputs)
     columns = sum(entry.columns for entry in inputs)
     size = sum(
         entry.columns * entry.value.example.element_size() for entry in inputs

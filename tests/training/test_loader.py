@@ -4,12 +4,12 @@ import dgl
 import numpy as np
 import pytest
 import torch
-from conftest import make_features
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc import HopFeatures, block_aggregate
+from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.training import HopLoader
 
 N = 23

@@ -1,32 +1,39 @@
-"""Linear and bias-free models are left equal, in values and gradients, on
-any directed graph; and a pass that does something else is noticed."""
+"""Linear models without biases stay equal on every directed graph.
+
+Values and gradients are compared; and a transformation that does something
+else is noticed.
+"""
 
 import dgl
 import pytest
 import torch
-from conftest import graphs, make_features
 from dgl import function as fn
 from dgl import nn as dglnn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_zoo import random_graph, randomised
 from torch import nn
-from zoo import HID, IN, OUT, Function, Layers
+from transform.zoo import (
+    HID,
+    IN,
+    OUT,
+    Function,
+    Layers,
+    features,
+    random_graph,
+    randomised,
+)
 
 from dgl_lc import LCError, lc_transform
+from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
-from dgl_lc.transform import inputs as inputs_file
-from dgl_lc.transform import push as push_file
+from dgl_lc.transform import apply_words
+from dgl_lc.transform.polynomials import PolynomialFinder
+from dgl_lc.transform.push import Pusher
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*lambda_max")
-
-
-@pytest.fixture(autouse=True)
-def _double():
-    """APPNPConv makes edge weights of torch's default type."""
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = [
+    pytest.mark.usefixtures("double_precision"),
+    pytest.mark.filterwarnings("ignore:.*lambda_max"),
+]
 
 
 ANY = {"allow_zero_in_degree": True}
@@ -192,13 +199,13 @@ def test_linear_models_are_equal_on_any_graph(name, g, seed):
 def test_folded_linear_models_are_equal_too(name):
     g = with_weights(random_graph())
     model = make(name)
-    x = make_features(60, IN, dtype=torch.float64)
+    x = features()
     compare(model, lc_transform(model, g, x, fold=True), g, x)
 
 
 def test_against_the_dense_filter():
     g = random_graph()
-    x = make_features(60, IN, dtype=torch.float64)
+    x = features()
     model = make("GraphConv both")
     lc = lc_transform(model, g, x)
     S = torch.from_numpy(dense_filter(g, self_loop=False))
@@ -210,33 +217,33 @@ def test_against_the_dense_filter():
 
 
 def reversed_words(monkeypatch):
-    right = push_file.Pusher.resolve
+    right = Pusher.resolve
 
     def wrong(self, value, word):
         kind, value, word = right(self, value, word)
         return kind, value, word[::-1] if kind == "input" else word
 
-    monkeypatch.setattr(push_file.Pusher, "resolve", wrong)
+    monkeypatch.setattr(Pusher, "resolve", wrong)
 
 
 def dropped_diagonals(monkeypatch):
     monkeypatch.setattr(
-        inputs_file, "scale", lambda diagonal, rows, evaluate: rows
+        apply_words, "scale", lambda diagonal, rows, evaluate: rows
     )
 
 
 def lost_letter(monkeypatch):
-    right = push_file.Pusher.resolve
+    right = Pusher.resolve
 
     def wrong(self, value, word):
         kind, value, word = right(self, value, word)
         return kind, value, word[1:] if kind == "input" else word
 
-    monkeypatch.setattr(push_file.Pusher, "resolve", wrong)
+    monkeypatch.setattr(Pusher, "resolve", wrong)
 
 
 def ignored_coefficients(monkeypatch):
-    right = push_file.Pusher._sum_up
+    right = PolynomialFinder._sum_up
 
     def wrong(self, value):
         return {
@@ -244,7 +251,7 @@ def ignored_coefficients(monkeypatch):
             for source, words in right(self, value).items()
         }
 
-    monkeypatch.setattr(push_file.Pusher, "_sum_up", wrong)
+    monkeypatch.setattr(PolynomialFinder, "_sum_up", wrong)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +270,7 @@ def test_a_wrong_pass_is_refused_before_it_returns(
     monkeypatch, mutate, name, options
 ):
     g = with_weights(random_graph())
-    x = make_features(60, IN, dtype=torch.float64)
+    x = features()
     mutate(monkeypatch)
     with pytest.raises(LCError, match="does not compute what the model does"):
         lc_transform(make(name), g, x, **options)
@@ -274,6 +281,6 @@ def test_a_lost_letter_is_noticed_in_a_model_that_is_not_linear(monkeypatch):
     model = randomised(
         Layers(*(dglnn.GraphConv(a, b) for a, b in ((IN, HID), (HID, OUT))))
     ).double()
-    x = make_features(60, IN, dtype=torch.float64)
+    x = features()
     with pytest.raises(LCError, match="does not compute what the model does"):
         lc_transform(model, random_graph(), x)

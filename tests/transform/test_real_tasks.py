@@ -1,10 +1,9 @@
-"""Training the automatic LC version, beside the LC module."""
+"""The automatic LC version trains as well as the LC module."""
 
 import dgl
 import numpy as np
 import pytest
 import torch
-from conftest import SHARED
 
 import dgl_lc.nn as lcnn
 from dgl_lc import lc_transform
@@ -41,8 +40,8 @@ def scores(data, original, module, seeds):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["cora", "pubmed"])
 @pytest.mark.parametrize("kind", ["GCN", "JKNet"])
-def test_accuracy_is_that_of_the_lc_module(name, kind):
-    path = SHARED / f"{name}.npz"
+def test_accuracy_is_that_of_the_lc_module(name, kind, shared_data):
+    path = shared_data / f"{name}.npz"
     if not path.exists():
         pytest.skip(f"{path.name} is not at hand")
     data = load_npz(path, add_reverse=True)

@@ -1,5 +1,7 @@
-"""Stacks of words: rows of the same nodes at several words, one below the
-other. This is all that generated code needs beside torch."""
+"""Stacked rows: the same nodes at several words, one below the other.
+
+Generated code needs nothing else beside torch.
+"""
 
 from collections.abc import Sequence
 
@@ -7,7 +9,7 @@ import torch
 
 
 def stack_words(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
-    """One stack of the rows at several words.
+    """Stack the rows at several words.
 
     >>> stack_words([torch.zeros(2, 1), torch.ones(2, 1)]).flatten()
     tensor([0., 0., 1., 1.])
@@ -18,7 +20,7 @@ def stack_words(parts: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
 def take_words(
     stack: torch.Tensor, places: Sequence[int], of: int, dim: int = 0
 ) -> torch.Tensor:
-    """The rows at some of the ``of`` words of a stack.
+    """Take the rows at some of the ``of`` words of a stack.
 
     >>> take_words(torch.arange(6), [1, 2], of=3)
     tensor([2, 3, 4, 5])

@@ -1,4 +1,4 @@
-"""The LC version of a model, as the user gets it."""
+"""The LC version of a model: what lc_transform returns."""
 
 import re
 from typing import Any
@@ -6,14 +6,16 @@ from typing import Any
 import torch
 
 from ..training.loader import HopLoader
-from .emit import LCModule
-from .errors import LCError
 from .evaluate import Evaluator, check_guards
-from .inputs import Input, InputRows
-from .precompute import precompute
-from .probes import Call, differences, read_call
+from .input_rows import InputRows
+from .lc_module import LCModule
+from .model_inputs import Input
+from .precompute_inputs import precompute_inputs
+from .refusals import LCError
 from .report import Report
-from .values import Guard
+from .stacked_rows import stack_words
+from .tracing.model_call import ModelCall, differences, read_call
+from .tracing.values import Guard
 
 
 class LCVersion:
@@ -24,16 +26,17 @@ class LCVersion:
     inputs : list of Input
         What has to be precomputed; ``print(*lc.inputs)`` shows formulas.
     module : LCModule
-        Takes rows of the inputs, and no graph. It has the model's
-        parameters, under their own names. ``print(lc.code)``.
+        A module that takes rows of the inputs, and no graph. It has the
+        model's parameters, under their own names. ``print(lc.code)`` shows
+        what it does.
     report : Report
         What was swapped, and whether the result is exact.
     """
 
     def __init__(
-        self, call: Call, module: LCModule, inputs: list[Input],
+        self, call: ModelCall, module: LCModule, inputs: list[Input],
         guards: list[Guard], report: Report,
-    ):  # fmt: skip
+    ) -> None:  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
         self._model, self._guards = call.model, guards
         self._call = call
@@ -49,56 +52,60 @@ class LCVersion:
         Parameters
         ----------
         *args, **kwargs
-            What the model is called with: the graph, its features.
+            Arguments of the model's forward: the graph, its features.
         nodes : Tensor, optional
-            Give only these rows, in this order.
+            Nodes whose rows are returned, in this order. Default: all.
         memory : int or str, optional
             Bytes that may be allocated, as for
             :func:`dgl_lc.block_aggregate`.
         dtype : torch.dtype, optional
-            How the inputs are stored.
+            Type in which the inputs are stored.
         device : optional
-            Where to compute: "cpu".
+            Device that computes: "cpu".
         progress : bool, optional
-            Show progress bars.
+            Whether progress bars are shown.
         """
         call = read_call(self._model, args, kwargs)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
             raise LCError(
-                "", "precompute", f"lacks {', '.join(sorted(lacking))}",
-                "Give what the model is called with, as to lc_transform",
+                "", "precompute",
+                f"is called without {', '.join(sorted(lacking))}",
+                "Pass the arguments of the model's forward, as to "
+                "lc_transform",
             )  # fmt: skip
         for difference in differences(self._call, call):
             raise LCError(
                 "", "precompute", f"is called with another argument than "
                 f"lc_transform was: {difference}",
-                "Give what the model was transformed with; graph and "
-                "features may have other values and another size",
+                "Pass the arguments that lc_transform had; only the graph and "
+                "the features may differ, in their values and their size",
             )  # fmt: skip
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
-            return precompute(
+            return precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress
             )
 
     @property
     def code(self) -> str:
-        """The module's code, without what torch.fx adds to free memory."""
+        """The module's code, without the statements that free memory."""
         lines = self.module.code.strip().splitlines()
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
-        return "\n".join(lines).replace("dgl_lc_transform_words_", "")
+        # torch.fx puts the module's path before names of functions.
+        prefix = stack_words.__module__.replace(".", "_") + "_"
+        return "\n".join(lines).replace(prefix, "")
 
     def rows(self, inputs: InputRows, ids: torch.Tensor) -> InputRows:
-        """The rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``."""
+        """Return rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``."""
         return inputs.take(inputs.positions(ids), ids)
 
     def loader(
         self, inputs: InputRows, nids: torch.Tensor,
         labels: torch.Tensor | None = None, **options: Any,
     ) -> HopLoader:  # fmt: skip
-        """Mini-batches, as :class:`dgl_lc.training.HopLoader` gives them."""
+        """Make a :class:`dgl_lc.training.HopLoader` of the inputs."""
         return HopLoader(inputs, nids, labels, **options)
 
     def __repr__(self) -> str:

@@ -1,8 +1,14 @@
-"""What is refused, and how it is said."""
+"""LCError: what is refused, where, why, and what to do."""
 
 from typing import NoReturn
 
 from dgl import DGLError
+
+#: Advice on a number that differs from graph to graph.
+FIXED_NUMBERS = (
+    "Store the number as a fixed attribute of the model, or compute what "
+    "depends on it before the model is called"
+)
 
 
 class LCError(DGLError):
@@ -11,30 +17,30 @@ class LCError(DGLError):
     Attributes
     ----------
     submodule : str
-        The name of the submodule it is in; empty for the model itself.
+        Name of the submodule that has it; empty for the model itself.
     operation : str
-        What was refused.
+        Operation that was refused.
     reason : str
-        Why it can't be commuted with aggregation.
+        Reason why it can't be swapped with aggregation.
     advice : str
-        What could be done about it.
+        Change of the model or the call that could help.
     """
 
     def __init__(
         self, submodule: str, operation: str, reason: str, advice: str
-    ):
+    ) -> None:
         self.submodule, self.operation = submodule, operation
         self.reason, self.advice = reason, advice
         where = f"in {submodule}" if submodule else "in the model's forward"
         super().__init__(f"{where}: {operation}: {reason}. {advice}.")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple:
         fields = (self.submodule, self.operation, self.reason, self.advice)
         return type(self), fields
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the pages that some of them add."""
+    """Return the first line of an error's message, at most 200 characters."""
     text = str(error).strip() or type(error).__name__
     line = text.splitlines()[0]
     return line if len(line) <= 200 else f"{line[:200]}…"
@@ -43,4 +49,5 @@ def first_line(error: Exception) -> str:
 def refuse(
     submodule: str, operation: str, reason: str, advice: str
 ) -> NoReturn:
+    """Raise an LCError."""
     raise LCError(submodule, operation, reason, advice)

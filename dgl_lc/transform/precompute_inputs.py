@@ -1,8 +1,9 @@
 """Precomputing the inputs with the block engine.
 
-Inputs that begin with the same filters share them: the words on one feature
-tensor are a tree, walked depth first, and a run of one filter is one call of
-:func:`dgl_lc.block_aggregate`. What is between is freed once it was used.
+Inputs share the filters that are applied first: the words on one feature
+tensor are a tree, visited depth first, and a run of one filter is one call of
+:func:`dgl_lc.block_aggregate`. Intermediate results are freed after their
+last use.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,30 +17,36 @@ from dgl import DGLError
 from .._common.bytes import format_bytes, parse_bytes
 from ..precompute import block_aggregate
 from ..precompute.checks import check_nodes
+from .apply_words import diagonal_values, edge_weight, scale
 from .evaluate import Evaluator
-from .inputs import (
-    Filter,
-    Input,
-    InputRows,
+from .filter_words import (
+    Diagonal,
+    NormedAggregate,
+    Polynomial,
     Unit,
-    apply_word,
-    diagonal_values,
-    edge_weight,
-    scale,
+    Word,
     units_of,
 )
-from .letters import Diagonal, Polynomial
+from .input_rows import InputRows
+from .model_inputs import Input
 
 
 @dataclass
 class _Tree:
-    """Words that go on with the same filters; ``wanted``: inputs."""
+    """Words by the filter that comes next; ``wanted``: inputs that end here."""
 
     wanted: list[int] = field(default_factory=list)
     further: dict[Unit, "_Tree"] = field(default_factory=dict)
 
+    def add(self, word: Word, number: int) -> None:
+        """Add the word of the input with this number."""
+        branch = self
+        for unit in reversed(units_of(word)):
+            branch = branch.further.setdefault(unit, _Tree())
+        branch.wanted.append(number)
 
-def precompute(
+
+def precompute_inputs(
     inputs: list[Input],
     evaluate: Evaluator,
     nodes: Any = None,
@@ -48,7 +55,7 @@ def precompute(
     device: Any = None,
     progress: bool | None = None,
 ) -> InputRows:
-    """All inputs, for all nodes or for some."""
+    """Compute all inputs, for all nodes or for some."""
     graph = next(iter(evaluate.call.graphs.values()))
     chosen = check_nodes(graph, nodes)
     budget = None if memory is None else parse_bytes(memory)
@@ -58,42 +65,39 @@ def precompute(
         tree = _Tree()
         for number, entry in enumerate(inputs):
             if entry.value is source:
-                branch = tree
-                for unit in reversed(units_of(entry.word)):
-                    branch = branch.further.setdefault(unit, _Tree())
-                branch.wanted.append(number)
+                tree.add(entry.word, number)
         rows = evaluate(source).detach()
         made = 0 if source.op == "input" else rows.nbytes
         with work.holding(made):
             work.walk(tree, rows)
         evaluate.forget()
     parts = [work.results[number] for number in range(len(inputs))]
-    return InputRows(parts, range(len(parts)), None, chosen)
+    return InputRows(parts, chosen)
 
 
 class _Work:
-    """The results so far, and how to make more."""
+    """Computes inputs; holds the results and counts their bytes."""
 
     def __init__(
         self, evaluate: Evaluator, nodes: torch.Tensor | None,
         budget: int | None, dtype: torch.dtype | None, device: Any,
         progress: bool | None,
-    ):  # fmt: skip
+    ) -> None:  # fmt: skip
         self._evaluate = evaluate
         self._nodes = nodes
         self._budget = budget
         self._dtype = dtype
         self._options = {"device": device, "progress": progress}
-        self._specs: dict[Filter, dict[str, Any] | None] = {}
+        self._specs: dict[NormedAggregate, dict[str, Any] | None] = {}
         self._held = 0
         self.results: dict[int, torch.Tensor] = {}
 
     def walk(self, tree: _Tree, rows: torch.Tensor) -> None:
-        """Everything that begins with these rows."""
+        """Compute all inputs of a tree, from the rows at its root."""
         for number in tree.wanted:
             self._keep(number, self._chosen(rows))
         for unit, branch in tree.further.items():
-            # A run of the same filter is one call of the engine.
+            # The engine computes several hops of one filter in one call.
             run = [branch]
             while list(run[-1].further) == [unit]:
                 run.append(run[-1].further[unit])
@@ -114,7 +118,7 @@ class _Work:
 
     @contextmanager
     def holding(self, size: int) -> Iterator[None]:
-        """Count bytes that are held for a while."""
+        """Count bytes that are held during this block."""
         self._held += size
         self._memory()
         try:
@@ -126,13 +130,14 @@ class _Work:
         return rows if self._nodes is None else rows[self._nodes]
 
     def _keep(self, number: int, rows: torch.Tensor) -> None:
+        """Keep the rows of an input, in the type they are stored in."""
         if self._dtype is not None and rows.is_floating_point():
             rows = rows.to(self._dtype)
         self.results[number] = rows
         self._held += rows.nbytes
 
     def _memory(self) -> int | None:
-        """Bytes that are left of the budget."""
+        """Return the bytes that are left of the budget."""
         if self._budget is None:
             return None
         left = self._budget - self._held
@@ -140,7 +145,7 @@ class _Work:
             raise DGLError(
                 f"memory={format_bytes(self._budget)} is not enough: the "
                 f"inputs, and what they are made of, take "
-                f"{format_bytes(self._held)} so far. Give "
+                f"{format_bytes(self._held)} so far. Pass "
                 f"more memory=, fewer nodes=, or a smaller dtype=."
             )
         return left
@@ -149,14 +154,14 @@ class _Work:
         self, unit: Unit, rows: torch.Tensor, times: int,
         hops: list[int], all_rows: bool,
     ) -> dict[int, torch.Tensor]:  # fmt: skip
-        """The filter, ``times`` times: the hops, and the last if needed."""
+        """Apply a filter repeatedly; return the wanted hops and the last."""
         wanted = sorted({*hops, times})
-        spec = self._spec(unit) if isinstance(unit, Filter) else None
+        spec = self._spec(unit) if isinstance(unit, NormedAggregate) else None
         nodes = None if all_rows else self._nodes
         if rows.numel() == 0:
             return dict.fromkeys(wanted, rows if nodes is None else rows[nodes])
         if spec is not None:
-            assert isinstance(unit, Filter)
+            assert isinstance(unit, NormedAggregate)
             flat = rows.reshape(len(rows), -1)
             found = block_aggregate(
                 self._evaluate.graph(unit.aggregate.graph), flat, times,
@@ -173,7 +178,7 @@ class _Work:
         return result
 
     def _once(self, unit: Unit, rows: torch.Tensor) -> torch.Tensor:
-        """A filter that the engine has no norm for, step by step."""
+        """Apply a unit whose norms the engine does not have, step by step."""
         if isinstance(unit, Diagonal):
             return self._scaled(unit, rows)
         if isinstance(unit, Polynomial):
@@ -181,7 +186,7 @@ class _Work:
         made = 0
         if unit.right is not None:
             rows, made = self._scaled(unit.right, rows), rows.nbytes
-        plain = Filter(None, unit.aggregate, None)
+        plain = NormedAggregate(None, unit.aggregate, None)
         with self.holding(made):
             rows = self._apply(plain, rows, 1, [1], all_rows=True)[1]
         if unit.left is not None:
@@ -193,13 +198,10 @@ class _Work:
             return scale(diagonal, rows, self._evaluate)
 
     def _polynomial(self, unit: Polynomial, rows: torch.Tensor) -> torch.Tensor:
-        """Its terms share what they begin with, as the inputs do."""
+        """Apply a polynomial, whose terms share filters as inputs do."""
         tree = _Tree()
         for number, (_, word) in enumerate(unit.terms):
-            branch = tree
-            for letter in reversed(units_of(word)):
-                branch = branch.further.setdefault(letter, _Tree())
-            branch.wanted.append(number)
+            tree.add(word, number)
         inner = _Work(self._evaluate, None, self._memory(), None, None, False)
         inner._specs = self._specs
         inner.walk(tree, rows)
@@ -208,13 +210,14 @@ class _Work:
             total.add_(inner.results.pop(number), alpha=coefficient)
         return total
 
-    def _spec(self, unit: Filter) -> dict[str, Any] | None:
-        """The engine's name of a filter's norms, on this graph."""
+    def _spec(self, unit: NormedAggregate) -> dict[str, Any] | None:
+        """Return the engine's options for a filter on this graph, if any."""
         if unit not in self._specs:
             self._specs[unit] = self._find_spec(unit)
         return self._specs[unit]
 
-    def _find_spec(self, unit: Filter) -> dict[str, Any] | None:
+    def _find_spec(self, unit: NormedAggregate) -> dict[str, Any] | None:
+        """Compare the norms of a filter with those the engine has."""
         evaluate, letter = self._evaluate, unit.aggregate
         graph = evaluate.graph(letter.graph)
         weight = None
@@ -235,20 +238,12 @@ class _Work:
         count: Callable[[], torch.Tensor],
         power: float | None,
     ) -> bool:
+        """Return whether a diagonal is this power of the degrees."""
         if diagonal is None or power is None:
             return diagonal is None and power is None
         degrees = count()
         values = diagonal_values(diagonal, self._evaluate)
-        # A node without edges has no row, or is in no sum: any factor does.
+        # The factor of a node without edges has no effect.
         used = degrees > 0
         expected = degrees[used].to(values) ** power
         return torch.allclose(values[used], expected, rtol=1e-6, atol=0)
-
-
-def precompute_plainly(inputs: list[Input], evaluate: Evaluator) -> InputRows:
-    """All inputs, letter by letter as DGL does: for probes."""
-    parts = []
-    for entry in inputs:
-        rows = evaluate(entry.value).detach()
-        parts.append(apply_word(entry.word, rows, evaluate))
-    return InputRows(parts, range(len(parts)), None)

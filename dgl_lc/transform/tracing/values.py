@@ -1,8 +1,22 @@
-"""What a model computes, as values that name each other."""
+"""Values: the operations that a model does, each with its arguments."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
+from torch import nn
+
+
+class _Training:
+    """Stands for ``self.training`` among the arguments of a call."""
+
+    def __repr__(self) -> str:
+        return "training"
+
+
+TRAINING = _Training()
 
 
 @dataclass(eq=False)
@@ -16,25 +30,25 @@ class Value:
         graph), "param" (a parameter or buffer), "const", "call" (a torch
         function), "module" (a module of torch.nn), "aggregate", "edges" (a
         value for each edge, from its ends), "softmax" (over incoming edges)
-        or "graph" (what a method of the graph gives).
+        or "graph" (the result of a method of the graph).
     target : object
-        What exactly: the function, the name, the graph …
+        Function, module name, graph … that the operation is of.
     args, kwargs
-        Its arguments; other values appear as themselves.
+        Arguments; tensors among them are values.
     where : str
-        The name of the submodule.
+        Name of the submodule that computes it.
     example : object
-        What it was on the probe.
+        Result on the probe.
     learned, random, data : bool
         Whether it depends on a parameter, on a random generator, and on the
         graph or the features.
     draws : bool
         Whether it draws random numbers itself.
     trouble : str or None
-        Why it can't be used: it differs from probe to probe.
+        Reason why it can't be used, if it differs from probe to probe.
     dims : tuple
-        The sizes of the tensor: integers, "N" for one row a node, "E" for one
-        an edge, None for a size of another kind.
+        Sizes of the tensor: integers, "N" for one row per node, "E" for one
+        per edge, None for any other size that differs between probes.
     """
 
     id: int
@@ -63,8 +77,15 @@ class Value:
         return self.dims.index("N") if clear else None
 
     @property
+    def is_item(self) -> bool:
+        """Whether it is an item of a tuple that an operation returned."""
+        if self.op != "call" or self.target is not operator.getitem:
+            return False
+        return not isinstance(self.args[0].example, torch.Tensor)
+
+    @property
     def name(self) -> str:
-        """The operation, for a person."""
+        """The operation, for people to read."""
         if self.op == "call":
             return name_of(self.target)
         if self.op == "aggregate":
@@ -83,17 +104,17 @@ class Value:
 
 @dataclass
 class Guard:
-    """A branch: what a value, or a comparison, was on the probe."""
+    """A value that became a Python number or a branch, and its result."""
 
     value: Value
     result: Any
-    #: Whether it became a plain Python number, used nobody knows where.
+    #: Whether it became a plain Python number, which is not followed.
     escaped: bool = False
 
 
 @dataclass
 class Trace:
-    """All values, in order, and the model's output among them."""
+    """All values in the order of computation, and the model's output."""
 
     values: list[Value] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
@@ -101,6 +122,7 @@ class Trace:
 
 
 def name_of(function: Any) -> str:
+    """Return the name of a function, or of the property that it reads."""
     if isinstance(function, property) or hasattr(function, "__self__"):
         owner = getattr(function, "__self__", None)
         if getattr(function, "__name__", "") == "__get__":
@@ -108,8 +130,18 @@ def name_of(function: Any) -> str:
     return getattr(function, "__name__", str(function))
 
 
+def callable_of(value: Value, model: nn.Module) -> Callable:
+    """Return the function that a value calls."""
+    if value.op == "module":
+        return model.get_submodule(value.target)
+    if getattr(value.target, "__name__", "") == "__get__":
+        name = value.target.__self__.__name__
+        return lambda tensor: getattr(tensor, name)
+    return value.target
+
+
 def leaves(item: Any) -> list:
-    """The leaves of nested lists, tuples, dicts and slices."""
+    """Return the leaves of nested lists, tuples, dicts and slices."""
     found: list = []
     stack = [item]
     while stack:
@@ -126,7 +158,7 @@ def leaves(item: Any) -> list:
 
 
 def replace(item: Any, change: Callable[[Any], Any]) -> Any:
-    """The same nested lists, tuples, dicts and slices, other leaves."""
+    """Change the leaves of nested lists, tuples, dicts and slices."""
     if isinstance(item, tuple) and hasattr(item, "_fields"):
         return type(item)(*(replace(part, change) for part in item))
     if isinstance(item, tuple):
@@ -142,4 +174,40 @@ def replace(item: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def values_in(item: Any) -> list[Value]:
+    """Return the values among the leaves of an item."""
     return [leaf for leaf in leaves(item) if isinstance(leaf, Value)]
+
+
+def arguments_of(value: Value) -> list[Value]:
+    """Return the values among the arguments of a value."""
+    return values_in((value.args, value.kwargs))
+
+
+def tensors_in(item: Any) -> list[torch.Tensor]:
+    """Return the tensors among the leaves of an item."""
+    return [leaf for leaf in leaves(item) if isinstance(leaf, torch.Tensor)]
+
+
+def after_parts(
+    value: Value,
+    known: dict[int, Any],
+    parts: Callable[[Value], list[Value]],
+    compute: Callable[[Value], Any],
+) -> Any:
+    """Compute something for a value after all its parts.
+
+    Results are kept in ``known``, by the ids of values. There is no
+    recursion, for which deep models have too many values in a row.
+    """
+    pending = [value]
+    while pending:
+        top = pending[-1]
+        if top.id in known:
+            pending.pop()
+            continue
+        missing = [v for v in parts(top) if v.id not in known]
+        if missing:
+            pending.extend(missing)
+        else:
+            known[top.id] = compute(top)
+    return known[value.id]

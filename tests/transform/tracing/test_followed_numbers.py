@@ -2,7 +2,7 @@
 
 import operator
 
-from dgl_lc.transform.numbers import Real, Whole, plain
+from dgl_lc.transform.tracing.followed_numbers import Real, Whole, plain
 
 
 def follow(number):

@@ -1,0 +1,169 @@
+"""Comparing traces: what differs from graph to graph, and in training.
+
+A model is traced on two probes of different sizes and degrees, in training
+and in evaluation. Whatever differs between them is a size of the graph, the
+training flag, or a reason to refuse.
+"""
+
+from typing import Any
+
+import torch
+
+from .refusals import FIXED_NUMBERS, LCError, refuse
+from .tracing.values import TRAINING, Guard, Trace, Value, leaves, replace
+
+
+def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
+    """Make one trace of three: two probes, and the first one in training.
+
+    Values of ``trace`` get their :attr:`~Value.dims`, arguments that are
+    sizes or the training flag become symbols, and values that can't be
+    trusted get their :attr:`~Value.trouble`.
+    """
+    _check_steps(
+        trace, other,
+        "what the model computes depends on the size or the degrees of the "
+        "graph",
+        "Write a forward that does the same operations on every graph",
+    )  # fmt: skip
+    _check_steps(
+        trace, training,
+        "the model computes something else in training than in evaluation",
+        "Let a module or F.dropout(…, training=self.training) make the "
+        "difference",
+    )  # fmt: skip
+    sizes = {
+        (v.example, o.example): v
+        for v, o in zip(trace.values, other.values, strict=True)
+        if v.op == "number"
+    }
+    for mine, its, trained in zip(
+        trace.values, other.values, training.values, strict=True
+    ):
+        mine.dims = _dims(mine, its, sizes)
+        mine.random = mine.random or trained.random
+        mine.draws = mine.draws or trained.draws
+        _compare(mine, its, trained, sizes)
+    trace.output = _unify_leaves(
+        "", trace.output, other.output, training.output, sizes
+    )
+    trace.guards = _unify_guards(trace, other, training)
+    return trace
+
+
+def _check_steps(trace: Trace, other: Trace, reason: str, advice: str) -> None:
+    """Refuse two traces that do not have the same operations."""
+    pairs = zip(trace.values, other.values, strict=False)
+    for mine, its in pairs:
+        if mine.op != its.op or not _same_target(mine, its):
+            refuse(mine.where, f"{mine.name} / {its.name}", reason, advice)
+    shorter, longer = sorted((trace.values, other.values), key=len)
+    if len(shorter) < len(longer):
+        extra = longer[len(shorter)]
+        refuse(extra.where, extra.name, reason, advice)
+
+
+def _same_target(mine: Value, its: Value) -> bool:
+    if mine.op == "const":
+        return True
+    same = mine.target == its.target
+    return bool(same) if isinstance(same, bool) else mine.target is its.target
+
+
+def _dims(mine: Value, its: Value, sizes: dict) -> tuple:
+    """Return the sizes of a tensor: integers, or sizes of the graph."""
+    a, b = mine.example, its.example
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+        return ()
+    if a.dim() != b.dim():
+        return (None,)
+    found: list = []
+    for pair in zip(a.shape, b.shape, strict=True):
+        if pair in sizes:
+            name = sizes[pair].target
+            found.append("N" if name == "N" else "E")
+        else:
+            found.append(pair[0] if pair[0] == pair[1] else None)
+    return tuple(found)
+
+
+def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
+    """Unify the arguments of a value, or note why it can't be used."""
+    if mine.op == "const" and not _same_tensor(mine.example, its.example):
+        mine.trouble = (
+            "is a tensor that differs from graph to graph, and was not "
+            "computed by functions that can be followed"
+        )
+        return
+    try:
+        mine.args, mine.kwargs = _unify_leaves(
+            mine.where, (mine.args, mine.kwargs), (its.args, its.kwargs),
+            (trained.args, trained.kwargs), sizes,
+        )  # fmt: skip
+    except LCError as error:
+        mine.trouble = error.reason
+
+
+def _unify_leaves(
+    where: str, mine: Any, its: Any, trained: Any, sizes: dict
+) -> Any:
+    """Replace sizes of the graph and the training flag by symbols."""
+    all_leaves = [leaves(item) for item in (mine, its, trained)]
+    if len({len(found) for found in all_leaves}) > 1:
+        refuse(where, "arguments", "differ from graph to graph", FIXED_NUMBERS)
+    others = iter(zip(*all_leaves[1:], strict=True))
+
+    def unify_leaf(leaf: Any) -> Any:
+        its, trained = next(others)
+        if isinstance(leaf, Value):
+            ids = {getattr(v, "id", None) for v in (leaf, its, trained)}
+            if len(ids) == 1:
+                return leaf
+        elif leaf is False and its is False and trained is True:
+            return TRAINING
+        elif type(leaf) is int and (leaf, its) in sizes:
+            return sizes[leaf, its]
+        elif _same_leaf(leaf, its) and _same_leaf(leaf, trained):
+            return leaf
+        return refuse(
+            where, "a constant",
+            f"takes a number from the graph, from a shape or from the "
+            f"features: it is {leaf} on one graph and {its} on another",
+            FIXED_NUMBERS,
+        )  # fmt: skip
+
+    return replace(mine, unify_leaf)
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    if isinstance(a, torch.Tensor):
+        return isinstance(b, torch.Tensor) and _same_tensor(a, b)
+    if isinstance(a, float) and isinstance(b, float) and a != a:
+        return b != b
+    same = a == b
+    return type(a) is type(b) and isinstance(same, bool) and same
+
+
+def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
+
+
+def _unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
+    """Return the branches that were the same on all probes."""
+    results = {
+        guard.value.id: guard.result
+        for guard in (*other.guards, *training.guards)
+    }
+    kept = []
+    for guard in trace.guards:
+        differs = results.get(guard.value.id) != guard.result
+        if differs and guard.escaped:
+            refuse(
+                guard.value.where, guard.value.name,
+                "is a Python number that differs from graph to graph",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+        # A branch that differs did no harm: all operations were compared.
+        if not differs:
+            kept.append(guard)
+    return kept

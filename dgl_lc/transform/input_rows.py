@@ -1,0 +1,15 @@
+"""The inputs of an LC version for some nodes: what loaders and fit take."""
+
+from ..node_rows import NodeRows
+
+
+class InputRows(NodeRows):
+    """The inputs of an LC version, for some nodes.
+
+    Iterating over it gives the tensors, in the order of ``lc.inputs``.
+    Loaders and ``fit`` take it as they take hop features.
+    """
+
+    def __repr__(self) -> str:
+        columns = [tuple(tensor.shape[1:]) for tensor in self]
+        return f"InputRows(rows={self.shape[0]}, columns={columns})"

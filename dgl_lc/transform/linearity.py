@@ -1,0 +1,80 @@
+"""Testing on random numbers whether an operation is linear in its rows."""
+
+from collections.abc import Callable
+
+import torch
+
+#: How an operation treats the rows of its arguments.
+LINEAR, AFFINE, NONLINEAR = "linear", "bias", "non-linear"
+
+#: Magnitudes of the numbers that a function is tested on: a clamp, or a small
+#: bias, has an effect at some of them only.
+_SCALES = (1e-3, 1.0, 1e3, 1e6)
+
+
+def linearity(
+    outputs: Callable[..., list[torch.Tensor]], generator: torch.Generator
+) -> str:
+    """Return LINEAR, AFFINE (linear plus a constant) or NONLINEAR.
+
+    Parameters
+    ----------
+    outputs : callable
+        ``outputs(rows, change)`` runs the operation on these rows, with its
+        arguments changed by the function ``change``.
+    """
+    rows = torch.arange(11)
+    seed = int(torch.randint(2**31, (), generator=generator))
+
+    def noise(scale: float, add: int) -> Callable:
+        def change(tensor: torch.Tensor) -> torch.Tensor:
+            made = torch.Generator().manual_seed(seed + add + tensor.numel())
+            drawn = torch.randn(tensor.shape, generator=made)
+            return (scale * drawn).to(tensor)
+
+        return change
+
+    def evaluate(change: Callable) -> list[torch.Tensor]:
+        return outputs(rows, change)
+
+    zero = evaluate(torch.zeros_like)
+    if not all(tensor.is_floating_point() for tensor in zero):
+        return NONLINEAR
+    linear = all(not tensor.any() for tensor in zero)
+    for scale in _SCALES:
+        u, v = noise(scale, 0), noise(scale, 1)
+        parts = zip(
+            evaluate(u), evaluate(v),
+            evaluate(lambda t, u=u, v=v: 3 * u(t) + v(t)), zero, strict=True,
+        )  # fmt: skip
+        for p, q, both, z in parts:
+            if not torch.isfinite(both).all():
+                return NONLINEAR
+            if not close(3 * (p - z) + (q - z), both - z, rtol=1e-4):
+                # Beside a large constant, rounding alone makes a difference.
+                hidden_by = _size(z) * torch.finfo(z.dtype).eps * 1e4
+                if _size(both - z) > hidden_by:
+                    return NONLINEAR
+    return LINEAR if linear else AFFINE
+
+
+def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
+    """Return whether two tensors are equal up to rounding.
+
+    The tolerance is relative to the largest number.
+    """
+    if a.shape != b.shape:
+        return False
+    if not (a.is_floating_point() or a.is_complex()):
+        return torch.equal(a, b)
+    rtol = max(rtol, 8 * torch.finfo(a.dtype).eps)
+    size = _size(b)
+    return torch.allclose(
+        a, b, rtol=rtol, atol=0.1 * rtol * (size or 1e-6), equal_nan=True
+    )
+
+
+def _size(tensor: torch.Tensor) -> float:
+    """Return the largest absolute value of the finite numbers."""
+    finite = tensor[torch.isfinite(tensor)].abs()
+    return float(finite.max()) if finite.numel() else 0.0

@@ -1,0 +1,158 @@
+"""The inputs of the LC version: which filters are applied to which features."""
+
+import keyword
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+
+from .filter_words import (
+    Aggregate,
+    Diagonal,
+    NormedAggregate,
+    Polynomial,
+    Unit,
+    Word,
+    units_of,
+)
+from .tracing.values import Value
+
+
+@dataclass(frozen=True)
+class Input:
+    """What has to be precomputed: filters, applied to static features.
+
+    Attributes
+    ----------
+    formula : str
+        Formula for people to read: ``S² x``.
+    name : str
+        Name of the argument of the LC version: ``s2_x``.
+    columns : int
+        Number of columns: how many numbers each node has.
+    value, word : Value, Word
+        The features, and the filters that are applied to them.
+    """
+
+    formula: str
+    name: str
+    columns: int
+    value: Value
+    word: Word
+
+    def __str__(self) -> str:
+        return self.formula
+
+
+class FilterNames:
+    """Names of filters, in the order in which they appear: S₁, S₂, …"""
+
+    def __init__(self, inputs: Sequence[tuple[Value, Word]]) -> None:
+        self.units: dict[Unit, str] = {}
+        every = [unit for _, word in inputs for unit in units_of(word)]
+        for kind, letter in (
+            (NormedAggregate, "S"),
+            (Polynomial, "P"),
+            (Diagonal, "D"),
+        ):
+            mine = [u for u in dict.fromkeys(every) if isinstance(u, kind)]
+            for number, unit in enumerate(mine, 1):
+                several = str(number).translate(_BELOW)
+                self.units[unit] = letter + (several if len(mine) > 1 else "")
+
+    def formula(self, value: Value, word: Word) -> str:
+        """Write a word on a value as a formula."""
+        powers: list[list] = []
+        for unit in units_of(word):
+            if powers and powers[-1][0] == unit:
+                powers[-1][1] += 1
+            else:
+                powers.append([unit, 1])
+        parts = [
+            self.units[unit] + (str(k).translate(_ABOVE) if k > 1 else "")
+            for unit, k in powers
+        ]
+        return " ".join([*parts, source_name(value)])
+
+    def describe(self) -> Iterator[str]:
+        """Yield a line for each name that says what it stands for."""
+        for unit, name in self.units.items():
+            yield f"{name} = {_describe(unit)}"
+
+
+_ABOVE = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+_BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+_PLAIN = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉ .", "01234567890123456789__")
+
+
+def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
+    """Give each input a formula, and a name of its own."""
+    names = FilterNames(inputs)
+    found: list[Input] = []
+    used: set[str] = set()
+    for value, word in inputs:
+        formula = names.formula(value, word)
+        # torch.fx writes variables in lower case.
+        name = plain = _identifier(formula.translate(_PLAIN).lower())
+        number = 2
+        while name in used:
+            name, number = f"{plain}_{number}", number + 1
+        used.add(name)
+        columns = prod(d for d in value.dims if isinstance(d, int))
+        found.append(Input(formula, name, columns, value, word))
+    return found
+
+
+def _identifier(text: str) -> str:
+    """Turn a text into a name that a variable of the code can have."""
+    name = "".join(c for c in text if c.isalnum() or c == "_")
+    taken = name in ("self", "torch", "operator", "device", "inf", "nan")
+    if not name.isidentifier() or keyword.iskeyword(name) or taken:
+        return f"input_{name}"
+    return name
+
+
+def source_name(value: Value) -> str:
+    """Return the name of features, or of what is computed from them."""
+    if value.op == "input":
+        target = value.target
+        return target if isinstance(target, str) else target[2]
+    inner = [v for v in value.args if isinstance(v, Value) and v.data]
+    if value.target is torch.ones:
+        return "1"
+    if len(inner) == 1 and inner[0].op != "number":
+        return f"{value.name}({source_name(inner[0])})"
+    return f"{value.name}({'…' if inner else ''})"
+
+
+def _describe(unit: Unit) -> str:
+    """Write what a unit is: ``diag · A(g) · diag``."""
+    if isinstance(unit, NormedAggregate):
+        parts = ["diag · " if unit.left else "", _adjacency(unit.aggregate),
+                 " · diag" if unit.right else ""]  # fmt: skip
+        return "".join(parts)
+    if isinstance(unit, Diagonal):
+        return f"diag({source_name(unit.factor)})"
+    terms = []
+    for coefficient, word in unit.terms:
+        letters = " ".join(_describe(u) for u in units_of(word))
+        terms.append(f"{coefficient:.4g} ({letters})" if word
+                     else f"{coefficient:.4g} I")  # fmt: skip
+    return " + ".join(terms)
+
+
+def _adjacency(letter: Aggregate) -> str:
+    """Write an aggregation with its graph and what that is derived by."""
+    graph: Any = letter.graph
+    steps = []
+    while not isinstance(graph, str):
+        steps.append(graph[0])
+        graph = graph[1]
+    name = f"A({graph}{''.join(f', {s}' for s in reversed(steps))})"
+    return name if letter.weight is None else f"weighted {name}"

@@ -1,0 +1,240 @@
+"""Recognising what each operation is: row-wise or not, linear or not.
+
+There is no list of operations: each one is run on rows of the probe.
+"""
+
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from .linearity import LINEAR, close, linearity
+from .refusals import FIXED_NUMBERS, LCError, first_line, refuse
+from .tracing.values import (
+    TRAINING,
+    Value,
+    arguments_of,
+    callable_of,
+    replace,
+    tensors_in,
+)
+
+DROPOUT, BATCH_NORM = "dropout", "batch norm"
+
+#: Operators whose numbers are operands, not lengths.
+_OF_NUMBERS = (
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.pow,
+)  # fmt: skip
+
+
+_DROPOUTS = frozenset({
+    "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout", "rrelu",
+})  # fmt: skip
+
+_ROWS_ONLY = "Only functions of each node's own row can be transformed"
+
+
+class OperationKinds:
+    """Says how each operation treats rows, by running it.
+
+    An operation is row-wise if its results for some of the rows (in any
+    order, and for one row alone) are the same as among all rows.
+    """
+
+    def __init__(self, model: nn.Module, num_nodes: int) -> None:
+        self._model = model
+        self.num_nodes = num_nodes
+        self._found: dict[int, str] = {}
+
+    def of(self, value: Value) -> str:
+        """Return the kind of an operation, or refuse what mixes nodes."""
+        if value.id not in self._found:
+            self._found[value.id] = self._find(value)
+        return self._found[value.id]
+
+    def _find(self, value: Value) -> str:
+        """Find the kind of an operation."""
+        tuples = isinstance(value.example, (tuple, list))
+        if value.row_dim is None and not tuples:
+            shape = tuple(value.dims)
+            refuse(
+                value.where, value.name,
+                f"mixes nodes: its result, of shape {shape}, has no row for "
+                f"each node" if "N" not in shape else
+                f"has a result of shape {shape}, in which the rows of nodes "
+                f"are not clear",
+                _ROWS_ONLY,
+            )  # fmt: skip
+        if value.op == "module":
+            module = self._model.get_submodule(value.target)
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                return self._batch_norm(value)
+            if isinstance(module, nn.modules.dropout._DropoutNd):
+                return DROPOUT
+        if value.name == "batch_norm":
+            return self._batch_norm(value)
+        if value.name in _DROPOUTS:
+            return DROPOUT
+        if value.is_item:
+            return LINEAR
+        if value.draws:
+            refuse(
+                value.where, value.name,
+                "draws random numbers",
+                "Use dropout, the only random function that can be "
+                "transformed",
+            )  # fmt: skip
+        _check_arguments(value)
+        return self._try(value)
+
+    def _batch_norm(self, value: Value) -> str:
+        """Check a batch norm, which mixes rows in training only."""
+        self._check_statistics(value)
+        if value.args[0].row_dim != 0:
+            refuse(
+                value.where, value.name,
+                "normalises over a dimension other than that of the nodes",
+                "Pass it a tensor whose rows are the nodes",
+            )  # fmt: skip
+        return BATCH_NORM
+
+    def _check_statistics(self, value: Value) -> None:
+        """Refuse a norm that uses other rows in evaluation too."""
+        if value.op == "module":
+            module = self._model.get_submodule(value.target)
+            keeps = module.running_mean is not None
+        else:
+            flag = value.kwargs.get("training", *value.args[5:6] or (False,))
+            keeps = flag is TRAINING or not flag
+        if not keeps:
+            refuse(
+                value.where, value.name,
+                "has no running statistics: in evaluation it mixes the nodes "
+                "of a batch",
+                "Use track_running_stats=True, or LayerNorm",
+            )  # fmt: skip
+
+    def _try(self, value: Value) -> str:
+        """Run an operation on all rows and on some, and compare."""
+        function = callable_of(value, self._model)
+        generator = torch.Generator().manual_seed(value.id)
+        n = self.num_nodes
+        every = torch.arange(n)
+        some = torch.randint(0, n, (7,), generator=generator)
+        mode = self._model.training
+        self._model.eval()
+        try:
+            with torch.no_grad():
+                whole = _outputs(function, value, every, _as_is)
+                _check_result(value, whole, n)
+                for rows in (some, some[:1], every.flip(0)):
+                    part = _outputs(function, value, rows, _as_is)
+                    _check_rows(value, whole, part, rows, n)
+                return linearity(partial(_outputs, function, value), generator)
+        except LCError:
+            raise
+        except Exception as error:
+            raise LCError(
+                value.where, value.name,
+                f"does not run on some of the rows alone "
+                f"({first_line(error)})",
+                _ROWS_ONLY,
+            ) from error  # fmt: skip
+        finally:
+            self._model.train(mode)
+
+
+def _as_is(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _outputs(
+    function: Callable,
+    value: Value,
+    rows: torch.Tensor,
+    change: Callable[[torch.Tensor], torch.Tensor],
+) -> list[torch.Tensor]:
+    """Run an operation on some rows of its arguments, changed."""
+
+    def take(leaf: Any) -> Any:
+        if leaf is TRAINING:
+            return False
+        if not isinstance(leaf, Value):
+            return leaf
+        if leaf.op == "number":
+            return len(rows)
+        example = leaf.example
+        if leaf.row_dim is None:
+            return example
+        example = example.index_select(leaf.row_dim, rows)
+        return change(example) if example.is_floating_point() else example
+
+    args, kwargs = replace(value.args, take), replace(value.kwargs, take)
+    return tensors_in(function(*args, **kwargs))
+
+
+def _check_arguments(value: Value) -> None:
+    """Refuse arguments that are neither rows of nodes nor constants."""
+    for arg in arguments_of(value):
+        unclear = "N" in arg.dims and arg.row_dim is None
+        if unclear or "E" in arg.dims or None in arg.dims:
+            refuse(
+                value.where, value.name,
+                f"has an argument of shape {arg.dims}, with values of "
+                f"edges or of pairs of nodes",
+                _ROWS_ONLY,
+            )  # fmt: skip
+        if arg.op == "number" and arg.target != "N":
+            refuse(
+                value.where, value.name,
+                "takes a number from the graph",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+        if arg.static and not arg.dims and arg.op != "number":
+            refuse(
+                value.where, value.name,
+                f"takes a number from the graph or the features "
+                f"({arg.name})",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+        if arg.op == "number" and value.target in _OF_NUMBERS:
+            refuse(
+                value.where, value.name,
+                "takes a number from the graph, the number of nodes",
+                FIXED_NUMBERS,
+            )  # fmt: skip
+
+
+def _check_result(value: Value, found: list[torch.Tensor], n: int) -> None:
+    """Refuse results without exactly one row for each node."""
+    for tensor in found:
+        if list(tensor.shape).count(n) != 1:
+            refuse(
+                value.where, value.name,
+                f"returns a tensor of shape {tuple(tensor.shape)} for {n} "
+                f"nodes",
+                _ROWS_ONLY,
+            )  # fmt: skip
+
+
+def _check_rows(
+    value: Value,
+    whole: list[torch.Tensor],
+    part: list[torch.Tensor],
+    rows: torch.Tensor,
+    n: int,
+) -> None:
+    """Refuse results for some rows that differ from those for all rows."""
+    for all_rows, some in zip(whole, part, strict=True):
+        dim = list(all_rows.shape).index(n)
+        expected = all_rows.index_select(dim, rows)
+        if expected.shape != some.shape or not close(expected, some):
+            refuse(
+                value.where, value.name,
+                "mixes nodes: its result for a node depends on the other "
+                "nodes",
+                f"{_ROWS_ONLY}; BatchNorm or LayerNorm may take its place",
+            )  # fmt: skip

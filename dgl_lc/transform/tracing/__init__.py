@@ -1,0 +1,1 @@
+"""Running a model on small random graphs and recording what it computes."""

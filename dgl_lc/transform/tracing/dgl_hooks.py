@@ -1,0 +1,250 @@
+"""Hooks into DGL: the few functions that all message passing goes through.
+
+They are patched while a model is traced, and restored in any case. Threads
+other than the one that traces still call the originals.
+"""
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial, wraps
+from typing import Any, NoReturn
+
+import dgl
+import torch
+from dgl import core
+from dgl.view import HeteroNodeView
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from .followed_numbers import MATH, is_followed, plain
+from .graph_tracer import DERIVED, GraphTracer
+
+_spmm = sys.modules["dgl.ops.spmm"]
+_sddmm = sys.modules["dgl.ops.sddmm"]
+_softmax = sys.modules["dgl.ops.edge_softmax"]
+_segment = sys.modules["dgl.ops.segment"]
+
+
+#: Methods of a graph that return a graph with the same edges.
+_SAME_EDGES = ("to", "int", "long", "formats", "cpu", "clone", "local_var")
+#: Methods of a graph that return a static tensor.
+_STATIC = ("in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges")
+_NUM_NODES = (
+    "num_nodes", "number_of_nodes", "num_src_nodes", "num_dst_nodes",
+    "number_of_src_nodes", "number_of_dst_nodes",
+)  # fmt: skip
+_NUM_EDGES = ("num_edges", "number_of_edges")
+
+#: Held by the one transformation that may run at a time.
+LOCK = threading.RLock()
+_active = threading.local()
+
+
+def _tracer() -> GraphTracer | None:
+    """Return the tracer of this thread, if it is recording."""
+    tracer = getattr(_active, "tracer", None)
+    if tracer is None or not torch._C._is_torch_function_mode_enabled():
+        return None
+    return tracer
+
+
+def _when_tracing(original: Callable, traced: Callable) -> Callable:
+    """Call ``traced(tracer, …)`` where a tracer records, else the original."""
+
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tracer = _tracer()
+        if tracer is None:
+            return original(*args, **kwargs)
+        return traced(tracer, *args, **kwargs)
+
+    return call
+
+
+def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
+    """Call a function of :mod:`math`, and record it for followed numbers."""
+    result = function(*map(plain, numbers))
+    for number in numbers:
+        if is_followed(number):
+            return number.record(function, numbers, result)
+    return result
+
+
+def _refusal(operation: str, reason: str, advice: str) -> Callable:
+    """Make a function that refuses to be called."""
+
+    def refused(tracer: GraphTracer, *args: Any, **kwargs: Any) -> NoReturn:
+        tracer.refuse(operation, reason, advice)
+
+    return refused
+
+
+def _patches() -> Iterator[tuple[Any, str, Callable]]:
+    """Yield (owner, name, function to call there while tracing)."""
+    hetero = _refusal(
+        "message passing",
+        "runs over several types of edges",
+        "Transform a model of a homogeneous graph",
+    )
+    readout = _refusal(
+        "a readout over all nodes",
+        "mixes nodes, and a mini-batch has only some of them",
+        "Move it out of the model, and apply it to the output",
+    )
+    for name in MATH:
+        if hasattr(math, name):
+            yield math, name, partial(_of_numbers, getattr(math, name))
+    yield _spmm, "gspmm_internal", GraphTracer.gspmm
+    yield _spmm, "gspmm_internal_hetero", hetero
+    yield _sddmm, "gsddmm_internal", GraphTracer.gsddmm
+    yield _sddmm, "gsddmm_internal_hetero", hetero
+    yield _softmax, "edge_softmax_internal", GraphTracer.edge_softmax
+    yield _softmax, "edge_softmax_hetero_internal", hetero
+    yield core, "invoke_edge_udf", GraphTracer.edge_udf
+    yield (
+        core,
+        "invoke_udf_reduce",
+        _refusal(
+            "a user-defined reduce function",
+            "is not a linear filter (an LSTM, or a function of the mailbox)",
+            "Use fn.sum or fn.mean",
+        ),
+    )
+    yield _segment, "segment_reduce", readout
+    call = nn.Module.__call__
+    yield (
+        nn.Module,
+        "__call__",
+        lambda tracer, module, *args, **kwargs: tracer.call_module(
+            call, module, args, kwargs
+        ),
+    )
+    if not _getitem_is_seen():
+        getitem = torch.Tensor.__getitem__
+        yield (
+            torch.Tensor,
+            "__getitem__",
+            lambda tracer, tensor, index: tracer.getitem(
+                getitem, tensor, index
+            ),
+        )
+    for name in _STATIC:
+        yield dgl.DGLGraph, name, _static(name)
+    node_ids = HeteroNodeView.__call__
+    yield (
+        HeteroNodeView,
+        "__call__",
+        lambda tracer, view, *args, **kwargs: tracer.static(
+            view, "nodes", node_ids, args, kwargs
+        ),
+    )
+    for name in _NUM_NODES + _NUM_EDGES:
+        yield dgl.DGLGraph, name, _size(name)
+    for name in ("__getitem__", *_SAME_EDGES):
+        yield dgl.DGLGraph, name, _same_edges(name)
+    for name in DERIVED:
+        original = getattr(dgl, name)
+        derive = _derive(name, original)
+        if hasattr(dgl.DGLGraph, name):
+            yield dgl.DGLGraph, name, derive
+        # A module may have a name of its own: from dgl import reverse.
+        for module in list(sys.modules.values()):
+            if getattr(module, "__dict__", {}).get(name) is original:
+                yield module, name, derive
+
+
+@cache
+def _getitem_is_seen() -> bool:
+    """Return whether a mode of this torch sees every ``tensor[index]``."""
+    seen = []
+
+    class Look(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Callable, types: Any, args: tuple = (),
+            kwargs: dict | None = None,
+        ) -> Any:  # fmt: skip
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    tensor = torch.zeros(2, 2)
+    with Look():
+        tensor[0], tensor[:1]
+    return len(seen) == 2
+
+
+def _static(name: str) -> Callable:
+    """Make a hook for a method that returns a static tensor."""
+    original = getattr(dgl.DGLGraph, name)
+
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return tracer.static(graph, name, original, args, kwargs)
+
+    return traced
+
+
+def _size(name: str) -> Callable:
+    """Make a hook for a method that returns a size of the graph."""
+    original = getattr(dgl.DGLGraph, name)
+
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return tracer.number(original(graph, *args, **kwargs))
+
+    return traced
+
+
+def _same_edges(name: str) -> Callable:
+    """Make a hook for a method that returns a graph with the same edges."""
+    original = getattr(dgl.DGLGraph, name)
+
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        result = original(graph, *args, **kwargs)
+        known = id(graph._graph) in tracer._graphs
+        if known and isinstance(result, dgl.DGLGraph):
+            one_type = len(graph.canonical_etypes) == 1
+            if one_type and result._graph is not graph._graph:
+                key = tracer.key_of(graph._graph)
+                tracer.add_graph(result, key, like=graph, same_edges=True)
+        return result
+
+    return traced
+
+
+def _derive(name: str, original: Callable) -> Callable:
+    """Make a hook for a function from graph to graph."""
+
+    def traced(tracer: GraphTracer, *args: Any, **kwargs: Any) -> Any:
+        return tracer.derive(name, original, args, kwargs)
+
+    return traced
+
+
+@contextmanager
+def tracing(tracer: GraphTracer) -> Iterator[None]:
+    """Record what happens in this block, in this thread."""
+    undo = []
+    with LOCK:
+        _active.tracer = tracer
+        try:
+            for owner, name, traced in list(_patches()):
+                original = getattr(owner, name, None)
+                if callable(original):
+                    undo.append((owner, name, owner.__dict__.get(name)))
+                    setattr(owner, name, _when_tracing(original, traced))
+            with tracer:
+                yield
+        finally:
+            for owner, name, original in reversed(undo):
+                if original is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, original)
+            _active.tracer = None

@@ -1,0 +1,118 @@
+"""Python numbers that remember that they came from the graph.
+
+``g.num_nodes()`` of a probe is a number like any other, and once it is part
+of a formula nobody can tell where it came from. While a model is traced,
+sizes are therefore :class:`Whole` numbers, and what is computed from them are
+:class:`Whole` or :class:`Real` numbers: arithmetic on them is recorded, and
+so is every comparison, since a branch taken on a probe has to be taken on the
+user's graph too.
+"""
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+#: ``record(function, operands, result)`` returns the result, followed.
+Record = Callable[[Callable, tuple, Any], Any]
+
+#: Functions of numbers in :mod:`math`, which would return plain numbers.
+MATH = ("log", "log2", "log10", "log1p", "sqrt", "isqrt", "exp", "cbrt")
+
+
+def is_followed(number: Any) -> bool:
+    """Return whether a number remembers that it came from the graph."""
+    return isinstance(number, _Followed)
+
+
+def plain(number: Any) -> Any:
+    """Return the number itself, no longer followed."""
+    if isinstance(number, Whole):
+        return int.__int__(number)
+    if isinstance(number, Real):
+        return float.__float__(number)
+    return number
+
+
+def _binary(function: Callable, reflected: bool = False) -> Callable[..., Any]:
+    """Make a method for an operator of two numbers."""
+
+    def operate(self: "_Followed", other: Any) -> Any:
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        operands = (other, self) if reflected else (self, other)
+        result = function(*map(plain, operands))
+        return self.record(function, operands, result)
+
+    return operate
+
+
+def _unary(function: Callable) -> Callable[..., Any]:
+    """Make a method for a function of one number."""
+
+    def operate(self: "_Followed") -> Any:
+        return self.record(function, (self,), function(plain(self)))
+
+    return operate
+
+
+class _Followed:
+    """What followed integers and floats have in common."""
+
+    value: Any
+    record: Record
+
+    def __new__(cls, number: Any, value: Any, record: Record) -> Any:
+        made = super().__new__(cls, number)  # type: ignore[call-arg]
+        made.value, made.record = value, record
+        return made
+
+    def __reduce__(self) -> tuple:
+        number = plain(self)
+        return type(number), (number,)
+
+    def __deepcopy__(self, memo: dict) -> "_Followed":
+        return self
+
+    __neg__ = _unary(operator.neg)
+    __abs__ = _unary(operator.abs)
+    __bool__ = _unary(bool)
+    __floor__ = _unary(math.floor)
+    __ceil__ = _unary(math.ceil)
+    __trunc__ = _unary(math.trunc)
+
+    def __round__(self, digits: Any = None) -> Any:
+        operands = (self,) if digits is None else (self, digits)
+        return self.record(round, operands, round(*map(plain, operands)))
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other  # type: ignore[operator]
+
+
+class Whole(_Followed, int):
+    """An integer that is followed."""
+
+    __hash__ = int.__hash__
+
+
+class Real(_Followed, float):
+    """A float that is followed."""
+
+    __hash__ = float.__hash__
+
+    def __int__(self) -> int:
+        # Python makes a plain integer of whatever this method returns.
+        return self.record(int, (self,), int(plain(self)))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _function = getattr(operator, _name)
+    setattr(_Followed, f"__{_name}__", _binary(_function))
+    setattr(_Followed, f"__r{_name}__", _binary(_function, reflected=True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(_Followed, f"__{_name}__", _binary(getattr(operator, _name)))
+for _name in ("lshift", "rshift", "and", "or", "xor"):
+    # ``and`` and ``or`` are keywords: operator.and_, operator.__and__.
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Whole, f"__{_name}__", _binary(_function))
+    setattr(Whole, f"__r{_name}__", _binary(_function, reflected=True))

@@ -1,0 +1,214 @@
+"""A tracer that knows DGL's graphs: message passing, degrees, derivations."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dgl
+import torch
+from dgl.base import is_all
+
+from .recorder import hidden
+from .torch_tracer import TorchTracer
+
+gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
+gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
+edge_softmax = sys.modules["dgl.ops.edge_softmax"].edge_softmax_internal
+
+#: Functions of dgl from graph to graph that depend on the graph alone.
+DERIVED = (
+    "add_self_loop", "remove_self_loop", "reverse", "to_simple",
+    "to_bidirected", "khop_graph",
+)  # fmt: skip
+
+
+class GraphTracer(TorchTracer):
+    """A tracer that knows DGL's graphs.
+
+    A graph is known by a key: the name of a graph of the user's, or a tuple
+    ``(function, key, args, kwargs)`` for one that is derived from it.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._graphs: dict[int, tuple[Any, Any]] = {}
+
+    def add_graph(
+        self,
+        graph: dgl.DGLGraph,
+        key: Any,
+        like: dgl.DGLGraph | None = None,
+        same_edges: bool = False,
+    ) -> None:
+        """Remember a graph under a key, with its features.
+
+        Features of nodes (and of edges, with ``same_edges``) that it has from
+        the graph ``like`` are the same values as there.
+        """
+        self._graphs[id(graph._graph)] = (graph._graph, key)
+        with hidden():
+            self.add_size(graph._graph.num_edges(0), ("E", key))
+            for kind in ("ndata", "edata"):
+                old = getattr(like, kind) if like is not None else {}
+                if kind == "edata" and not same_edges:
+                    old = {}
+                for name, tensor in getattr(graph, kind).items():
+                    if self.knows(tensor):
+                        continue
+                    if name in old:
+                        value = self.value_of(old[name])
+                    else:
+                        value = self.add(
+                            "input", (kind, key, name),
+                            example=tensor, data=True,
+                        )  # fmt: skip
+                    self.bind(tensor, value)
+
+    def key_of(self, index: Any) -> Any:
+        """Return the key of a graph, or refuse an unknown graph."""
+        if id(index) not in self._graphs:
+            self.refuse(
+                "message passing",
+                "runs on a graph that is built or sampled in forward, so that "
+                "its filter is not constant",
+                "Pass the graph to the model, or derive it with "
+                f"dgl.{', dgl.'.join(DERIVED[:3])}",
+            )
+        return self._graphs[id(index)][1]
+
+    # What the hooks of dgl_hooks.py call
+
+    def gspmm(
+        self, index: Any, op: str, reduce: str, lhs: Any, rhs: Any
+    ) -> torch.Tensor:
+        """Record an aggregation over incoming edges."""
+        target = (self.key_of(index), op, reduce)
+        call = partial(gspmm, index, op, reduce, lhs, rhs)
+        return self._message("aggregate", target, (lhs, rhs), call)
+
+    def gsddmm(
+        self, index: Any, op: str, lhs: Any, rhs: Any,
+        left: str = "u", right: str = "v",
+    ) -> torch.Tensor:  # fmt: skip
+        """Record values of edges, computed from their ends."""
+        target = (self.key_of(index), op, left, right)
+        call = partial(gsddmm, index, op, lhs, rhs, left, right)
+        return self._message("edges", target, (lhs, rhs), call)
+
+    def edge_softmax(
+        self, index: Any, logits: torch.Tensor, eids: Any, norm_by: str
+    ) -> torch.Tensor:
+        """Record a softmax over incoming edges."""
+        if not is_all(eids):
+            self.refuse(
+                "edge softmax", "runs over some of the edges", "Use all edges"
+            )
+        target = (self.key_of(index), norm_by)
+        call = partial(edge_softmax, index, logits, eids, norm_by)
+        return self._message("softmax", target, (logits,), call)
+
+    def _message(
+        self, op: str, target: tuple, args: tuple,
+        call: Callable[[], torch.Tensor],
+    ) -> torch.Tensor:  # fmt: skip
+        """Run a function of DGL, and record its result as a value."""
+        lifted = self.lift(args)
+        with hidden():
+            result = call()
+        value = self.add(op, target, lifted, {}, result, data=True)
+        self.bind(result, value)
+        return result
+
+    def edge_udf(
+        self, graph: dgl.DGLGraph, eid: Any, etype: Any, func: Callable, *,
+        orig_eid: Any = None,
+    ) -> dict[str, torch.Tensor]:  # fmt: skip
+        """Run a message function on all edges at once."""
+        if not is_all(eid):
+            self.refuse(
+                "a user-defined function",
+                "runs on some of the edges",
+                "Apply it to all edges",
+            )
+        return func(_Edges(graph))
+
+    def static(
+        self, graph: Any, name: str, original: Callable, args: tuple,
+        kwargs: dict,
+    ) -> Any:  # fmt: skip
+        """Call a method of the graph, and record a static value."""
+        with hidden():
+            result = original(graph, *args, **kwargs)
+        if isinstance(result, torch.Tensor):
+            index = graph._graph
+            if isinstance(index, dgl.DGLGraph):
+                index = index._graph
+            target = (self.key_of(index), name)
+            value = self.add(
+                "graph", target, self.lift(args), self.lift(kwargs), result,
+                data=True,
+            )  # fmt: skip
+            self.bind(result, value)
+        return result
+
+    def derive(
+        self, name: str, original: Callable, args: tuple, kwargs: dict
+    ) -> dgl.DGLGraph:
+        """Derive a graph from another, and remember it."""
+        kwargs = dict(kwargs)
+        graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
+        key = self.key_of(graph._graph)
+        with hidden():
+            result = original(graph, *rest, **kwargs)
+            taken = {
+                feature: graph.edata[feature]
+                for feature, tensor in result.edata.items()
+                if feature in graph.edata and not self.knows(tensor)
+            }
+        for feature, tensor in taken.items():
+            value = self.value_of(tensor)
+            if (value.op, value.target) != ("input", ("edata", key, feature)):
+                self.refuse(
+                    f"dgl.{name}",
+                    f"is called on a graph with edge features made in forward "
+                    f"({feature!r})",
+                    "Derive the graph before the features are assigned, or "
+                    "assign them before the model is called",
+                )
+        options = frozen(rest), frozen(sorted(kwargs.items()))
+        self.add_graph(result, (name, key, *options), like=graph)
+        return result
+
+
+class _Lazy(dict):
+    """A dict that computes each item when it is read."""
+
+    def __init__(self, find: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, name: str) -> Any:
+        return self._find(name)
+
+
+class _Edges:
+    """The argument of a message function: features of all edges."""
+
+    def __init__(self, graph: dgl.DGLGraph) -> None:
+        self.src = _Lazy(lambda k: dgl.ops.copy_u(graph, graph.srcdata[k]))
+        self.dst = _Lazy(lambda k: dgl.ops.copy_v(graph, graph.dstdata[k]))
+        self.data = graph.edata
+        self._graph = graph
+
+    def batch_size(self) -> int:
+        return self._graph.num_edges()
+
+    __len__ = batch_size
+
+
+def frozen(item: Any) -> Any:
+    """Turn lists into tuples, which can be keys."""
+    if isinstance(item, (list, tuple)):
+        return tuple(map(frozen, item))
+    return item

@@ -1,0 +1,179 @@
+"""Probes: small random graphs and features that resemble the user's.
+
+A probe has feature widths and types like the user's. Its numbers of nodes and
+edges are primes that differ from probe to probe, and none is a width in the
+model, so that a size of the graph can't be confused with anything else.
+"""
+
+import copy
+from typing import Any
+
+import dgl
+import torch
+from torch import nn
+
+from ..refusals import LCError
+from .model_call import ModelCall
+from .values import replace
+
+_PRIMES = [
+    p for p in range(41, 8000) if all(p % d for d in range(2, int(p**0.5) + 1))
+]  # fmt: skip
+
+
+def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
+    """Make a call like the user's, of a copy of the model on a small graph.
+
+    Parameters
+    ----------
+    seed : int
+        Seed of the probe: the same seed makes the same probe again.
+    kind : str
+        "random": degrees of 1 to many, with self-loops and multi-edges;
+        "permutation": one edge into and one out of every node, no
+        self-loops; "loops": one self-loop for every node.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    primes = _free_primes(call)
+    n = _num_nodes(call.num_nodes, seed, primes)
+    num_edges: dict[int, int] = {}
+    graphs: dict[str, dgl.DGLGraph] = {}
+    for number, (name, graph) in enumerate(call.graphs.items()):
+        m = graph.num_edges()
+        if m not in num_edges:
+            # Average degrees differ between probes, and between graphs.
+            wanted = (3 + seed + number) * n
+            count = next(p for p in primes if p > wanted)
+            num_edges[m] = count if kind == "random" else n
+        edges = _edges(n, num_edges[m], kind, generator)
+        graphs[name] = _like(graph, edges, n)
+    inputs = {}
+    for name, tensor in call.inputs.items():
+        rows = n if call.of_nodes(name) else num_edges[tensor.shape[0]]
+        inputs[name] = _resample(tensor, rows, generator)
+    same: dict[int, Any] = {
+        **{id(call.graphs[name]): graph for name, graph in graphs.items()},
+        **{id(call.inputs[name]): tensor for name, tensor in inputs.items()},
+    }
+    # deepcopy takes an object in its memo for one that it has copied.
+    model = _copy(call.model, {k: same[k] for k in call.attributes})
+    _randomise(model, generator)
+
+    def swap(leaf: Any) -> Any:
+        return same.get(id(leaf), leaf)
+
+    args, kwargs = replace(call.args, swap), replace(call.kwargs, swap)
+    return ModelCall(model, args, kwargs, graphs, inputs)
+
+
+def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
+    """Choose a number of nodes, below and above the user's by turns.
+
+    If the user's graph is small, an unnoticed branch on its size is then
+    taken on one probe and not on another.
+    """
+    place = 3 * seed
+    if seed % 3 == 1:
+        fewer = [p for p in primes if p < real]
+        return fewer[-1] if fewer and real < primes[place] else primes[place]
+    if primes[place] < real < 600:
+        place += sum(primes[place] <= p <= real for p in primes)
+    return primes[place]
+
+
+def _free_primes(call: ModelCall) -> list[int]:
+    """Return primes that are no width of any tensor in this call."""
+    used: set[int] = set()
+    tensors = [
+        *call.model.parameters(), *call.model.buffers(),
+        *call.inputs.values(),
+        *(t for g in call.graphs.values() for t in g.ndata.values()),
+        *(t for g in call.graphs.values() for t in g.edata.values()),
+    ]  # fmt: skip
+    for tensor in tensors:
+        used.update(tensor.shape)
+    return [p for p in _PRIMES if p not in used]
+
+
+def _edges(
+    n: int, count: int, kind: str, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw the sources and the targets of edges."""
+    nodes = torch.arange(n)
+    if kind == "loops":
+        return nodes, nodes
+    cycle = torch.randperm(n, generator=generator)
+    source, target = cycle, cycle.roll(1)
+    if kind == "permutation":
+        return source, target
+    more = count - n
+    u = torch.randint(0, n, (more,), generator=generator)
+    v = torch.randint(0, n, (more,), generator=generator)
+    # There is a hub, and there are some self-loops and multi-edges.
+    v[: more // 8] = 0
+    u[more // 8 : more // 6] = v[more // 8 : more // 6]
+    u[-10:], v[-10:] = u[-20:-10].clone(), v[-20:-10].clone()
+    return torch.cat([source, u]), torch.cat([target, v])
+
+
+def _like(
+    graph: dgl.DGLGraph, edges: tuple[torch.Tensor, torch.Tensor], n: int
+) -> dgl.DGLGraph:
+    """Make a graph of these edges, with features like those of another."""
+    made = dgl.graph(edges, num_nodes=n, idtype=graph.idtype)
+    generator = torch.Generator().manual_seed(n)
+    for name, tensor in graph.ndata.items():
+        made.ndata[name] = _resample(tensor, n, generator)
+    for name, tensor in graph.edata.items():
+        made.edata[name] = _resample(tensor, made.num_edges(), generator)
+    return made
+
+
+def _resample(
+    tensor: torch.Tensor, rows: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Draw rows of a tensor, and vary their numbers a little."""
+    tensor = tensor.detach()
+    if len(tensor) == 0:
+        return tensor.new_zeros((rows, *tensor.shape[1:]))
+    picked = torch.randint(0, len(tensor), (rows,), generator=generator)
+    found = tensor[picked.to(tensor.device)].clone()
+    if found.is_floating_point():
+        # Rows have to differ even if the user's rows are all equal.
+        noise = torch.rand(found.shape, generator=generator) * 0.5 + 0.75
+        varied = found * noise.to(found)
+        found = torch.where(found == 0, found, varied)
+    return found
+
+
+def copy_model(call: ModelCall) -> nn.Module:
+    """Copy the model and its parameters, but not its graphs and features."""
+    kept = [*call.graphs.values(), *call.inputs.values()]
+    return _copy(call.model, {id(item): item for item in kept})
+
+
+def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    """Copy a model, except for the objects in the memo."""
+    try:
+        return copy.deepcopy(model, memo)
+    except LCError:
+        raise
+    except Exception as error:
+        raise LCError(
+            "", "copying the model", f"failed ({error})",
+            "Make copy.deepcopy(model) work: do not keep computed tensors as "
+            "attributes of the model",
+        ) from error  # fmt: skip
+
+
+def _randomise(model: nn.Module, generator: torch.Generator) -> None:
+    """Change all parameters: a bias of zero would look like no bias."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if not parameter.is_floating_point():
+                continue
+            noise = torch.rand(parameter.shape, generator=generator)
+            sign = torch.where(parameter < 0, -1.0, 1.0)
+            # A change as large as the parameters keeps deep models finite.
+            size = 0.3 * float(parameter.abs().mean()) or 0.1
+            parameter.add_(sign * size * (noise + 0.1).to(parameter))

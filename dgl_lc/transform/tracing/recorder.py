@@ -1,0 +1,211 @@
+"""Recording values, and recognising the tensors and numbers they stand for."""
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+
+from ..refusals import refuse
+from .followed_numbers import Real, Whole, is_followed
+from .values import Guard, Trace, Value, replace, values_in
+
+
+class Recorder:
+    """Records values, and knows which tensor and number is which value.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A copy of the user's model: its parameters are known by name.
+    num_nodes : int
+        Number of nodes of the probe.
+    """
+
+    def __init__(self, model: nn.Module, num_nodes: int) -> None:
+        self.trace = Trace()
+        self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
+        self._same: dict[Any, Value] = {}
+        self._scope: list[str] = []
+        self.sizes: dict[int, Value] = {}
+        self.add_size(num_nodes, "N")
+        named = [
+            *model.named_parameters(remove_duplicate=False),
+            *model.named_buffers(remove_duplicate=False),
+        ]
+        self._params = {id(p): (name, p) for name, p in reversed(named)}
+
+    @property
+    def where(self) -> str:
+        """The name of the submodule that runs."""
+        return self._scope[-1] if self._scope else ""
+
+    def refuse(self, operation: str, reason: str, advice: str) -> NoReturn:
+        """Refuse an operation of the submodule that runs."""
+        refuse(self.where, operation, reason, advice)
+
+    def add(
+        self,
+        op: str,
+        target: Any,
+        args: tuple = (),
+        kwargs: dict | None = None,
+        example: Any = None,
+        *,
+        learned: bool = False,
+        random: bool = False,
+        data: bool = False,
+    ) -> Value:
+        """Record a value, unless the same value is known already."""
+        kwargs = kwargs or {}
+        used = values_in((args, kwargs))
+        made = Value(
+            len(self.trace.values), op, target, args, kwargs, self.where,
+            example,
+            learned or any(v.learned for v in used),
+            random or any(v.random for v in used),
+            data or any(v.data for v in used),
+            random,
+        )  # fmt: skip
+        # Dropout is random in training only, but traces of both modes are
+        # compared step by step.
+        twice = op not in ("const", "module") and "dropout" not in made.name
+        if twice and not random:
+            key = (op, _key(target), _key(args), _key(kwargs))
+            if key in self._same:
+                return self._same[key]
+            self._same[key] = made
+        self.trace.values.append(made)
+        return made
+
+    def add_size(self, size: int, name: Any) -> None:
+        """Record a size of the graph: "N", or ("E", key of the graph)."""
+        if size not in self.sizes:
+            self.sizes[size] = self.add("number", name, example=size, data=True)
+
+    def bind(self, tensor: torch.Tensor, value: Value) -> None:
+        """Let a tensor stand for a value."""
+        # The tensor is kept, so that no other tensor gets its id.
+        self._known[id(tensor)] = (tensor, tensor._version, value)
+
+    def knows(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor stands for a value."""
+        return id(tensor) in self._known
+
+    def lift(self, item: Any) -> Any:
+        """Replace tensors and followed numbers by their values."""
+        return replace(item, self._lift_leaf)
+
+    def _lift_leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return self.value_of(leaf)
+        return leaf.value if is_followed(leaf) else leaf
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        """Return the value of a tensor: known, a parameter or a constant."""
+        if id(tensor) in self._known:
+            _, version, value = self._known[id(tensor)]
+            if tensor._version != version:
+                self.refuse(
+                    value.name,
+                    "was changed in place through another view of it",
+                    "Compute a new tensor instead",
+                )
+            if tensor.requires_grad and value.target is torch.Tensor.detach:
+                self.refuse(
+                    "a custom autograd function, or reentrant checkpointing",
+                    "has a gradient of its own, which can't be followed",
+                    "Write it with functions of torch, or call checkpoint "
+                    "with use_reentrant=False",
+                )
+            return value
+        if id(tensor) in self._params:
+            name, _ = self._params[id(tensor)]
+            learned = isinstance(tensor, nn.Parameter)
+            value = self.add("param", name, example=tensor, learned=learned)
+        else:
+            if tensor.requires_grad:
+                self.refuse(
+                    f"a tensor of shape {tuple(tensor.shape)}",
+                    "requires gradients, but is neither a parameter of the "
+                    "model nor made by an operation that can be followed",
+                    "Register it as a parameter, or compute it with functions "
+                    "of torch and dgl.ops",
+                )
+            kept = tensor.detach().clone()
+            value = self.add("const", None, example=kept)
+        self.bind(tensor, value)
+        return value
+
+    def bind_result(self, result: Any, value: Value) -> None:
+        """Let the tensors of a result stand for a value and its items."""
+        if isinstance(result, torch.Tensor):
+            self.bind(result, value)
+        elif isinstance(result, (tuple, list)):
+            for place, item in enumerate(result):
+                if isinstance(item, (torch.Tensor, tuple, list)):
+                    part = self.add(
+                        "call", operator.getitem, (value, place), {}, item
+                    )
+                    self.bind_result(item, part)
+
+    # Numbers
+
+    def number(self, size: int) -> int:
+        """Return a size, followed if it is one of the graph's."""
+        value = self.sizes.get(size)
+        return size if value is None else Whole(size, value, self._record)
+
+    def follow(self, number: Any, value: Value) -> Any:
+        """Return a number that remembers its value."""
+        if isinstance(number, bool) or not isinstance(number, (int, float)):
+            return number
+        kind = Whole if isinstance(number, int) else Real
+        return kind(number, value, self._record)  # type: ignore[arg-type]
+
+    def _record(self, function: Callable, operands: tuple, result: Any) -> Any:
+        """Record a function of followed numbers, and branches on it."""
+        lifted = self.lift(operands)
+        if isinstance(result, bool):
+            same = len(lifted) == 2 and lifted[0] is lifted[1]
+            if not same:
+                value = self.add("call", function, lifted, {}, result)
+                self.trace.guards.append(Guard(value, result))
+            return result
+        value = self.add("call", function, lifted, {}, result)
+        if function is int:
+            self.trace.guards.append(Guard(value, result, escaped=True))
+            return result
+        return self.follow(result, value)
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Record nothing in this block."""
+    with torch._C.DisableTorchFunction():
+        yield
+
+
+def shape_of(tensor: torch.Tensor) -> tuple:
+    """Return the shape of a tensor as plain numbers."""
+    with hidden():
+        return tuple(tensor.shape)
+
+
+def _key(item: Any) -> Any:
+    """Return a key that is equal for equal targets or arguments."""
+    if isinstance(item, Value):
+        return ("value", item.id)
+    if isinstance(item, (tuple, list)):
+        return (type(item).__name__, *map(_key, item))
+    if isinstance(item, dict):
+        return tuple((key, _key(part)) for key, part in item.items())
+    if isinstance(item, slice):
+        return ("slice", _key((item.start, item.stop, item.step)))
+    try:
+        hash(item)
+    except TypeError:
+        return id(item)
+    return (type(item).__name__, item)

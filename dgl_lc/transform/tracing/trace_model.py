@@ -1,0 +1,67 @@
+"""Running the model of a probe and recording what it does."""
+
+import random
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from ..refusals import LCError, first_line, refuse
+from .dgl_hooks import tracing
+from .graph_tracer import GraphTracer
+from .model_call import ModelCall
+from .values import Trace
+
+
+def trace(
+    call: ModelCall,
+    training: bool,
+    split_bias: bool = False,
+    ignore_edge_dropout: bool = False,
+) -> Trace:
+    """Run the model of a probe and record what it does."""
+    call.model.train(training)
+    tracer = GraphTracer(
+        call.model, call.num_nodes, split_bias, ignore_edge_dropout
+    )
+    for name, tensor in call.inputs.items():
+        value = tracer.add("input", name, example=tensor, data=True)
+        tracer.bind(tensor, value)
+    for name, graph in call.graphs.items():
+        tracer.add_graph(graph, name)
+    before = _random_state()
+    output = run(tracer, call.model, call.args, call.kwargs)
+    if before != _random_state():
+        refuse(
+            "", "random numbers of Python or NumPy",
+            "are drawn in forward, and can't be followed",
+            "Use dropout, or draw the numbers outside the model",
+        )  # fmt: skip
+    tracer.trace.output = tracer.lift(output)
+    return tracer.trace
+
+
+def run(
+    tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict
+) -> Any:
+    """Run a model with a tracer; turn every error into an LCError."""
+    try:
+        with tracing(tracer):
+            return model(*args, **kwargs)
+    except LCError:
+        raise
+    except Exception as error:
+        raise LCError(
+            tracer.failed_in, type(error).__name__,
+            f"the model does not run on another graph with the same kind of "
+            f"features ({first_line(error)})",
+            "Look for parameters, features or numbers of the size of your "
+            "graph (a learnable embedding for each node, weights for each "
+            "edge): they can't be transformed",
+        ) from error  # fmt: skip
+
+
+def _random_state() -> tuple:
+    """Return the state of Python's and NumPy's global generators."""
+    state: Any = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    return random.getstate(), state["key"].tobytes(), state["pos"]

@@ -1,0 +1,175 @@
+"""lc_transform: trace, compare, push, emit and check a model."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from .check import check
+from .compare_traces import unify
+from .emit import emit
+from .evaluate import Evaluator, check_guards
+from .lc_version import LCVersion
+from .model_inputs import name_inputs
+from .push import Pusher
+from .recognise import OperationKinds
+from .refusals import LCError, first_line, refuse
+from .report import make_report
+from .tracing.dgl_hooks import LOCK
+from .tracing.model_call import ModelCall, read_call
+from .tracing.probes import copy_model, make_probe
+from .tracing.trace_model import trace
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of lc_transform."""
+
+    fold: bool
+    exact_bias: bool
+    ignore_edge_dropout: bool
+    copy: bool
+
+
+def lc_transform(
+    model: nn.Module,
+    *args: Any,
+    fold: bool = False,
+    bias: str = "outside",
+    ignore_edge_dropout: bool = False,
+    copy: bool = False,
+    **kwargs: Any,
+) -> LCVersion:
+    r"""Transform a model so that it needs no graph.
+
+    Aggregations are swapped with everything that acts on each node's row,
+    :math:`S\,\sigma(h) \to \sigma(S h)`, until they act on the features
+    alone. What remains is a module of rows, to be trained in mini-batches.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A model of a homogeneous graph.
+    *args, **kwargs
+        Arguments of the model's forward: ``lc_transform(model, g, x)`` for
+        a model that is called as ``model(g, x)``.
+    fold : bool, optional
+        Whether a sum of filters with constant coefficients (as in APPNP)
+        becomes one filter where it acts on learned values. This needs fewer
+        inputs, and gives another function. Default: False.
+    bias : str, optional
+        "outside": a bias stays as it is, as in the published models.
+        "exact": a bias is aggregated too, with one more column for each
+        word. Default: "outside".
+    ignore_edge_dropout : bool, optional
+        Whether a model that drops edges is transformed as if it did not.
+        Default: False.
+    copy : bool, optional
+        Whether the LC version gets parameters of its own. Default: False,
+        it shares those of the model.
+
+    Returns
+    -------
+    LCVersion
+        The LC version, with ``inputs``, ``module``, ``precompute``,
+        ``rows``, ``loader`` and ``report``.
+
+    Raises
+    ------
+    LCError
+        If an operation can't be shown to commute with aggregation. The
+        error names the submodule and the operation, and says why.
+
+    Examples
+    --------
+    >>> import dgl, torch
+    >>> import dgl_lc
+    >>> from dgl.nn import GraphConv
+    >>> class GCN(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.conv1 = GraphConv(8, 16)
+    ...         self.conv2 = GraphConv(16, 3)
+    ...
+    ...     def forward(self, g, x):
+    ...         return self.conv2(g, self.conv1(g, x).relu())
+    >>> g = dgl.add_self_loop(dgl.rand_graph(50, 200))
+    >>> x = torch.randn(50, 8)
+    >>> lc = dgl_lc.lc_transform(GCN(), g, x)
+    >>> print(*lc.inputs)
+    S² x
+    >>> inputs = lc.precompute(g, x)
+    >>> lc.module(*lc.rows(inputs, torch.tensor([4, 2]))).shape
+    torch.Size([2, 3])
+    """
+    if bias not in ("outside", "exact"):
+        refuse(
+            "", f"bias={bias!r}", "is not an option",
+            'Use bias="outside" or bias="exact"',
+        )  # fmt: skip
+    call = read_call(model, args, kwargs)
+    options = _Options(fold, bias == "exact", ignore_edge_dropout, copy)
+    with (
+        LOCK,
+        torch.random.fork_rng(devices=[]),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        warnings.catch_warnings(),
+        _one_thread(),
+    ):
+        # DGL would repeat warnings that it gave when the model was made.
+        warnings.simplefilter("ignore")
+        try:
+            return _transform(call, 1, options)
+        except LCError as error:
+            # A width in the model may be equal to a size of the probes.
+            try:
+                return _transform(call, 4, options)
+            except LCError:
+                raise error from error.__cause__
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Use one thread: on tiny probes, threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
+    """Transform a model, with probes made from a seed."""
+    try:
+        how = options.exact_bias, options.ignore_edge_dropout
+        probe = make_probe(call, seed)
+        first = trace(probe, False, *how)
+        other = trace(make_probe(call, seed + 1), False, *how)
+        training = trace(make_probe(call, seed), True, *how)
+        unified = unify(first, other, training)
+        kinds = OperationKinds(probe.model, probe.num_nodes)
+        pusher = Pusher(unified, kinds, options.fold, options.exact_bias)
+        pushed = pusher.push()
+        with torch.no_grad():
+            check_guards(unified.guards, Evaluator(call))
+        inputs = name_inputs(pushed.inputs)
+        report = make_report(pusher, inputs, call.num_nodes, options.exact_bias)
+        model = copy_model(call) if options.copy else call.model
+        module = emit(model, pusher, [entry.name for entry in inputs])
+        report.checked = check(call, module, inputs, pusher, report)
+        return LCVersion(call, module, inputs, unified.guards, report)
+    except LCError:
+        raise
+    except Exception as error:
+        raise LCError(
+            "", type(error).__name__,
+            f"lc_transform failed in a way that it does not expect "
+            f"({first_line(error)})",
+            "Please report it, with the model",
+        ) from error  # fmt: skip

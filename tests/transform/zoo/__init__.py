@@ -1,0 +1,46 @@
+"""Models in the styles that users of DGL write, to be transformed or refused.
+
+Every entry is a function that makes a :class:`Case`; the decorator says what
+becomes of the model.
+"""
+
+# Importing a family adds its models to TAKEN or REFUSED.
+from . import (
+    architectures,  # noqa: F401
+    by_hand,  # noqa: F401
+    calls,  # noqa: F401
+    convolutions,  # noqa: F401
+    refused,  # noqa: F401
+    refused_numbers,  # noqa: F401
+)
+from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
+from .inputs import (
+    features,
+    looped_graph,
+    model_of,
+    permutation_graph,
+    random_graph,
+    randomised,
+    transform_body,
+    weighted_graph,
+)
+
+__all__ = [
+    "HID",
+    "IN",
+    "OUT",
+    "REFUSED",
+    "TAKEN",
+    "Case",
+    "Function",
+    "Layers",
+    "features",
+    "gcn",
+    "looped_graph",
+    "model_of",
+    "permutation_graph",
+    "random_graph",
+    "randomised",
+    "transform_body",
+    "weighted_graph",
+]
