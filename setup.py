@@ -24,8 +24,8 @@ setup(
     package_data={"dgl_lc": ["py.typed"]},
     python_requires=">=3.10",
     install_requires=[
-        # 2.1.0 was built for torch up to 2.2.1: where 1.1.3 can be had,
-        # which runs on any torch, that is the better choice.
+        # DGL 2.1.0 was built for torch up to 2.2.1. DGL 1.1.3 runs on any
+        # torch, but PyPI has it only up to Python 3.11.
         "dgl>=1.1.3,!=2.1.0; python_version < '3.12'",
         "dgl>=2.1.0; python_version >= '3.12'",
         "torch>=2.2.1",
@@ -37,7 +37,7 @@ setup(
         "pandas>=2.0",
         "psutil>=5.8",
         "tqdm>=4.60",
-        # DGL imports it without asking for it.
+        # DGL imports it, but does not list it among its requirements.
         "packaging",
     ],
     extras_require={
@@ -50,7 +50,7 @@ setup(
             "pytest-timeout",
             "ruff",
             "scipy",
-            # For the tests of the GPU kernel, in its interpreter.
+            # The tests run the GPU kernel in Triton's interpreter.
             "triton; platform_system == 'Linux' "
             "and platform_machine == 'x86_64'",
         ],

@@ -1,11 +1,12 @@
-"""Bytes over the bus to a GPU for ogbn-papers100M's shape, without a GPU.
+"""Count bytes over the bus to a GPU for ogbn-papers100M, without a GPU.
 
     python benchmarks/device_bytes.py
 
-The pipeline runs on tensors that have shapes and no data: every byte that is
-copied or alive is counted, not planned. The published scheme is counted from
-its schedule, with the block counts of the paper's own optimiser at each size.
-Times are a roofline: an estimate, not a measurement.
+The pipeline runs on tensors that have a shape and no data, so that every byte
+that is copied or allocated is counted and not only planned. The bytes of the
+published scheme follow from its schedule, with the block counts that the
+paper's optimiser finds for each size. Times are a roofline model: an estimate,
+not a measurement.
 """
 
 import argparse
@@ -29,16 +30,18 @@ from dgl_lc.testing.no_data_device import count_bytes
 
 NODES, EDGES, LABELLED = 111_059_956, 2 * 1_615_685_872, 1_546_782
 COLUMNS, HOPS = 128, 3
-#: Rows and edges of hops 1 to 3 for the labelled nodes: what a generated
-#: graph of this shape had (scale 0.05; 0.25 has the same fractions of rows).
+#: Shares of rows and edges that hops 1 to 3 need for the labelled nodes, as
+#: on a generated graph of this shape (scale 0.05; at scale 0.25 the shares of
+#: rows are the same).
 ROWS, ENTRIES = (1.0, 0.320, LABELLED / NODES), (1.0, 0.415, 0.0139)
-#: What is left for us of a card's memory.
+#: The share of a card's memory that we may use.
 SHARE = 0.95
-#: GB/s of the memory, and of the bus as it is usually reached.
+#: GB/s of the card's memory, and GB/s that its bus reaches in practice.
 CARDS = {
     "V100S (1134 GB/s, PCIe 3 at 12 GB/s)": (1134, 12),
     "A100 (1555 GB/s, PCIe 4 at 24 GB/s)": (1555, 24),
 }
+#: Bytes that a GPU reads at least, however few of them are needed.
 SECTOR = 32
 
 
@@ -46,12 +49,13 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[16, 24, 32, 80],
-        help="GB of the card (%(default)s)",
+        help="sizes of the card's memory in GB (default: %(default)s)",
     )  # fmt: skip
     return parser.parse_args()
 
 
 def work_of(frontier):
+    """Describe the work, at the rows that are needed or at all rows."""
     rows, entries = (1.0,) * HOPS, (1.0,) * HOPS
     if frontier:
         rows, entries = ROWS, ENTRIES
@@ -66,19 +70,19 @@ def work_of(frontier):
         kept_hops=tuple(range(HOPS + 1)),
         all_rows=False,
         input_rows=NODES,
-        # A graph in both directions: left and right are the same.
+        # The graph has both directions, so that both diagonals are equal.
         num_diagonals=1,
     )
 
 
 def lower_bound():
-    """S once, X once, and the result."""
+    """Count the bytes of S and X, each sent once, and of the result."""
     edges = 4 * (EDGES + NODES) + 4 * (NODES + 1)
     return edges + 4 * COLUMNS * (NODES + HOPS * LABELLED)
 
 
 def gathered(plan):
-    """Bytes that the products read and write in the card's memory."""
+    """Count the bytes that products read and write in the card's memory."""
     row = -(-plan.column_width * 4 // SECTOR) * SECTOR
     total = 0
     for matrix in hop_matrices(plan.work, plan.frontier):
@@ -88,7 +92,7 @@ def gathered(plan):
 
 
 def estimate(plan, moved):
-    """Seconds for each card: copying and computing overlap."""
+    """Estimate seconds for each card; copying and computing overlap."""
     return [
         max(moved / bus, gathered(plan) / memory) / 1e9
         for memory, bus in CARDS.values()
@@ -96,6 +100,7 @@ def estimate(plan, moved):
 
 
 def line(name, cut, peak, moved, times=()):
+    """Print a line of the table."""
     ratio = moved / lower_bound()
     seconds = "".join(f"{t:9.0f} s" for t in times)
     print(
@@ -106,6 +111,7 @@ def line(name, cut, peak, moved, times=()):
 
 
 def show(size):
+    """Print the lines for a card of so many GB; return the bytes we may use."""
     budget = int(SHARE * size * 10**9)
     volumes = Volumes.of(NODES, EDGES, COLUMNS)
     theirs = published_plan(volumes, Coefficients(), budget, COLUMNS, HOPS)
@@ -126,8 +132,8 @@ def show(size):
         line(f"dgl-lc, {name}", cut, peak, moved, estimate(plan, moved))
         counted.append(moved)
         if frontier and not plan.frontier:
-            print("    (computed at all rows: the edges of all stay, and "
-                  "are sent once)")  # fmt: skip
+            print("    (computed at all rows: all edges stay on the card, so "
+                  "they are sent once)")  # fmt: skip
     line("lower bound", "", 0, lower_bound())
     ratio = theirs.bytes_moved / min(counted)
     print(f"    published / dgl-lc: {ratio:.1f}")
@@ -135,9 +141,9 @@ def show(size):
 
 
 def narrower(budget):
-    """Fewer columns at a time leave more room for edges."""
-    print("\nnarrower rows at this size (a gathered row takes a sector of "
-          f"{SECTOR} bytes at least)")  # fmt: skip
+    """Print plans with fewer columns at a time, and more room for edges."""
+    print("\nnarrower rows at this size (a gathered row takes at least one "
+          f"sector of {SECTOR} bytes)")  # fmt: skip
     for width in (8, 4, 2, 1):
         plans = [
             plan_cut(
@@ -165,10 +171,11 @@ def main():
         f"Assumed: rows {', '.join(f'{r:.1%}' for r in ROWS)} and edges "
         f"{', '.join(f'{e:.1%}' for e in ENTRIES)} are needed for hops 1 to "
         f"3, as on a generated graph of this shape.\n"
-        f"Assumed: workspace of the library as in the model of "
-        f"csr_spmm.workspace_bytes; nobody has measured it.\n"
-        f"Estimates, for {', '.join(CARDS)}: the longer of sending and of "
-        f"gathering at full bandwidth (no cache hits, the host keeps up)."
+        f"Assumed: the library's workspace is as large as the model in "
+        f"csr_spmm.workspace_bytes says; nobody has measured it.\n"
+        f"Estimated seconds are for {', '.join(CARDS)}: the longer of sending "
+        f"and gathering, both at full bandwidth, without cache hits and with "
+        f"a host that is fast enough."
     )
     print(f"{'':<30}{'':>26}{'peak':>12}{'over the bus':>14}{'':>8} "
           f"{'estimated':>16}")  # fmt: skip

@@ -1,12 +1,13 @@
-"""ogbn-papers100M's shape on disk, from raw files to a trained model.
+"""Measure each stage of a task of ogbn-papers100M's shape, on disk.
 
     python benchmarks/papers100m.py --scale 0.025 --memory 1GiB
     python benchmarks/papers100m.py --scale 0.025 --only peers
 
-Each stage runs in a process of its own: seconds, seconds for a million raw
-edges, and peak anonymous memory (what was allocated; not the page cache).
-peers: everything in memory, as OGB's sgc.py and as DGL's users do it, from
-the same raw files to the same hop features.
+The stages lead from raw files to a trained model. Each stage runs in a process
+of its own. Printed are its seconds, the seconds per million raw edges, and the
+peak of anonymous memory (what was allocated, without the page cache). "peers"
+does everything in memory, as OGB's sgc.py and as users of DGL do it, from the
+same raw files to the same hop features.
 """
 
 import argparse
@@ -34,16 +35,24 @@ STAGES = ("write", "prepare", "precompute", "train")
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--scale", type=float, default=0.025, help="(%(default)s)")
-    add("--feat-dim", type=int, default=128, help="(%(default)s)")
-    add("--hops", type=int, default=3, help="(%(default)s)")
-    add("--memory", default="4GiB", help="of each stage (%(default)s)")
+    add("--scale", type=float, default=0.025,
+        help="size of the generated data set, as a multiple of papers100M's "
+        "(default: %(default)s)")  # fmt: skip
+    add("--feat-dim", type=int, default=128,
+        help="columns of the features (default: %(default)s)")  # fmt: skip
+    add("--hops", type=int, default=3,
+        help="last hop, K (default: %(default)s)")  # fmt: skip
+    add("--memory", default="4GiB",
+        help="memory budget of each stage (default: %(default)s)")  # fmt: skip
     add("--folder", type=Path, default=Path("papers-like"),
-        help="where everything is written (%(default)s)")  # fmt: skip
+        help="folder for all files (default: %(default)s)")  # fmt: skip
     add("--only", nargs="+", choices=[*STAGES, "peers"],
-        default=list(STAGES))  # fmt: skip
-    add("--consume-raw", action="store_true")
-    add("--threads", type=int, default=2, help="(%(default)s)")
+        default=list(STAGES), help="stages to run (default: all stages, "
+        "without the peers)")  # fmt: skip
+    add("--consume-raw", action="store_true",
+        help="delete the raw files once they are converted")  # fmt: skip
+    add("--threads", type=int, default=2,
+        help="number of threads (default: %(default)s)")  # fmt: skip
     add("--run-one", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -89,7 +98,7 @@ def labelled(data):
     return torch.cat([data.train, data.valid, data.test])
 
 
-# Peers: from the raw files to the hops of the labelled nodes, in memory
+# Peers: from the raw files to hop features of the labelled nodes, in memory
 
 
 def raw_arrays(args):
@@ -99,7 +108,7 @@ def raw_arrays(args):
 
 
 def scipy_way(args):
-    """As OGB's sgc.py: a symmetric, normalised sparse matrix, times X."""
+    """Multiply X by a normalised sparse matrix, as OGB's sgc.py does."""
     import scipy.sparse as sp
 
     (source, target), x = raw_arrays(args)
@@ -117,11 +126,11 @@ def scipy_way(args):
     for _ in range(args.hops):
         x = s @ x
         kept.append(x[nodes])
-    save(args, np.stack(kept, 1))
+    compare(args, np.stack(kept, 1))
 
 
 def dgl_way(args):
-    """A DGLGraph in both directions, and message passing hop by hop."""
+    """Pass messages hop by hop on a DGLGraph that has both directions."""
     (source, target), x = raw_arrays(args)
     g = dgl.graph((torch.from_numpy(source), torch.from_numpy(target)),
                   num_nodes=len(x))  # fmt: skip
@@ -134,11 +143,11 @@ def dgl_way(args):
     for _ in range(args.hops):
         h = dgl.ops.copy_u_sum(g, h * norm) * norm
         kept.append(h[nodes])
-    save(args, torch.stack(kept, 1).numpy())
+    compare(args, torch.stack(kept, 1).numpy())
 
 
-def save(args, rows):
-    """Compare with ours, as far as that is there."""
+def compare(args, rows):
+    """Check that a peer's hop features are equal to ours."""
     ours = np.load(args.folder / "hops" / "rows.npy", mmap_mode="r")
     np.testing.assert_allclose(rows, ours, rtol=2e-3, atol=2e-4)
     print("the same hop features")
@@ -154,7 +163,7 @@ RUNS = {
 
 
 def measure(name, args):
-    """Run a stage in a process of its own: seconds, and anonymous memory."""
+    """Run a stage in a process of its own; return seconds and peak bytes."""
     command = [
         sys.executable, __file__, "--run-one", name, "--scale",
         str(args.scale), "--feat-dim", str(args.feat_dim), "--hops",
@@ -189,6 +198,7 @@ def measure(name, args):
 
 
 def anonymous(process):
+    """Read how many bytes a process has allocated."""
     try:
         with open(f"/proc/{process.pid}/status") as file:
             for line in file:
@@ -200,7 +210,9 @@ def anonymous(process):
 
 
 def run_one(args):
-    # Start torch's threads, and compile nothing: that is the stage's.
+    """Run one stage in this process, and print its figures as JSON."""
+    # Torch's threads start before the clock does. Compiling is a part of the
+    # stage, so nothing is compiled here.
     torch.set_num_threads(args.threads)
     torch.ones(1 << 20).sum()
     before = anonymous(psutil.Process())
@@ -224,7 +236,7 @@ def main():
     ours = [measure(name, args) for name in STAGES if name in args.only]
     if "peers" in args.only:
         if not ours:
-            # Prepared and precomputed anew, to be compared in one run.
+            # Peers are compared with our stages of the same run.
             ours = [measure(name, args) for name in ("prepare", "precompute")]
         for name in ("DGL", "scipy"):
             seconds, peak = measure(name, args)

@@ -1,8 +1,8 @@
-"""How other projects compute hop features, written as their users would.
+"""Compute hop features as users of other projects would.
 
 Each function takes a graph and prepares what can be prepared once
-(normalisation, formats); it returns a function of features and K that gives
-the hops 0 to K. Preparation is not timed: it is in the peers' favour.
+(normalisation, formats). It returns a function of features and K that computes
+hops 0 to K. The preparation is not timed, which is in the peers' favour.
 """
 
 import dgl
@@ -13,6 +13,8 @@ from dgl_lc.precompute import block_aggregate
 
 
 def ours(g):
+    """dgl-lc, which sorts a graph's edges in its first call."""
+
     def hops(x, K):
         return list(block_aggregate(g, x, K, progress=False))
 
@@ -22,7 +24,7 @@ def ours(g):
 def published(g):
     """The LC paper's code: S as COO with int64 ids and values, torch.spmm.
 
-    As one block: all of it fits in memory here, where fewer is faster.
+    S is one block here: it fits in memory, and fewer blocks are faster.
     """
     source, target, values = _entries(g)
     n = g.num_nodes()
@@ -88,7 +90,7 @@ def scipy_csr(g):
 
 
 def pyg_sign(g):
-    """PyG's SIGN transform; it prepares in every call."""
+    """PyG's SIGN transform, which normalises again in every call."""
     from torch_geometric.data import Data
     from torch_geometric.transforms import SIGN
 
@@ -120,7 +122,7 @@ def _powers(step, x, K):
 
 
 def _entries(g):
-    """Source, target and value of every entry of S, self-loops included."""
+    """Compute source, target and value of all entries of S, with self-loops."""
     looped = dgl.add_self_loop(g)
     source, target = looped.edges()
     norm = looped.in_degrees().float().pow(-0.5)

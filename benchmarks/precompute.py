@@ -1,10 +1,10 @@
-"""Hop features: dgl-lc beside its peers, in one run.
+"""Measure how fast dgl-lc and its peers compute hop features, in one run.
 
     python benchmarks/precompute.py [--graphs arxiv 1m 4m] [--runs 3]
 
-Every figure of the README's table is printed here. Times are the minimum of
-several runs after a warm-up; memory is the peak of a process of its own,
-beyond the graph, the features and the result.
+This script prints every figure of the README's tables on speed and memory.
+Times are the minimum of several runs after a warm-up. Memory is the peak of a
+process of its own, beyond the graph, the features and the result.
 """
 
 import argparse
@@ -29,7 +29,8 @@ from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate, plan
 
 COLUMNS = 128
-SHARE = 0.014  # of the nodes, as many as have labels in ogbn-papers100M
+#: The share of the nodes that have a label in ogbn-papers100M.
+SHARE = 0.014
 GRAPHS = {
     "arxiv": (5, "ogbn-arxiv's graph, both directions"),
     "1m": (3, "power law, 1M nodes, 16M edges"),
@@ -42,14 +43,16 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
-        help="which graphs (default: all)",
+        help="graphs to measure on (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--runs", type=int, default=3, help="timed runs of each (default: 3)"
-    )
+        "--runs", type=int, default=3,
+        help="number of timed runs of each (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
-        "--threads", type=int, default=2, help="threads (default: 2)"
-    )
+        "--threads", type=int, default=2,
+        help="number of threads (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--arxiv", type=Path, help="npz file with ogbn-arxiv's edges "
         "(default: ../shared/data/ogbn_arxiv.npz beside the repository)",
@@ -57,11 +60,11 @@ def parse_args():
     )  # fmt: skip
     parser.add_argument(
         "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS),
-        help="which sections (default: all)",
+        help="sections to run (default: all)",
     )  # fmt: skip
     parser.add_argument(
         "--peers", nargs="+", choices=list(peers.PEERS),
-        default=list(peers.PEERS), help="which peers (default: all)",
+        default=list(peers.PEERS), help="peers to measure (default: all)",
     )  # fmt: skip
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -70,7 +73,7 @@ def parse_args():
 def graphs_at_hand(args):
     for name in args.graphs:
         if name == "arxiv" and not args.arxiv.exists():
-            print(f"\narxiv: skipped, {args.arxiv.name} is not at hand")
+            print(f"\narxiv: skipped, {args.arxiv} does not exist")
             continue
         yield name
 
@@ -96,11 +99,11 @@ def some_nodes(g):
 
 
 def fastest(call, runs, look=lambda result: None):
-    """Minimum seconds after a warm-up, and ``look`` at its result.
+    """Return the minimum seconds of some runs, and ``look`` of the warm-up.
 
-    What is quick is run up to ten times: on a shared machine the first runs
-    may pay for memory that the machine has to find. No result is kept: at
-    the largest size two of them would not fit beside each other.
+    A quick call is run up to ten times, because the first runs on a shared
+    machine may wait for memory. No result is kept: two results of the largest
+    size would not fit in memory.
     """
     seen = look(call())
     times: list[float] = []
@@ -121,7 +124,7 @@ def largest_error(found, expected):
 
 
 def bench_times(args):
-    """All nodes, then 1.4 % of them; every peer checked equal."""
+    """Time all rows and 1.4 % of them; check that peers give the same."""
     for name in graphs_at_hand(args):
         K, text = GRAPHS[name]
         g = make_graph(name, args)
@@ -144,15 +147,15 @@ def time_graph(g, x, nodes, K, args):
         args.runs,
         lambda hops: largest_error(hops, expected),
     )
-    assert error < 1e-5, f"the rows asked for are others: {error}"
+    assert error < 1e-5, f"some rows differ from those of all rows: {error}"
     print(f"{'':32}{'all rows':>9}{'ratio':>8}{'1.4 % rows':>12}"
           f"{'ratio':>8}{'error':>9}")  # fmt: skip
     print(f"{'dgl-lc':32}{mine:8.3f}s{1:8.2f}{part:11.3f}s{1:8.2f}")
     for peer in args.peers:
         call = peers.PEERS[peer](g)
         seconds, error = time_peer(call, x, K, args.runs, look, expected)
-        assert error < 1e-4, f"{peer} gives another result: {error}"
-        # A peer computes all rows, whichever are wanted.
+        assert error < 1e-4, f"{peer} gives a different result: {error}"
+        # A peer computes all rows, even if few are needed.
         print(
             f"{peer:32}{seconds:8.3f}s{seconds / mine:8.2f}{seconds:11.3f}s"
             f"{seconds / part:8.2f}{error:9.0e}", flush=True,
@@ -170,7 +173,7 @@ def time_peer(hops, x, K, runs, look, expected):
 
 
 def bench_bandwidth(args):
-    """How far one hop is from reading the gathered rows in order."""
+    """Compare one hop with reading the gathered rows in order."""
     print("\n## One hop against memory bandwidth", flush=True)
     block = torch.ones(2**28)
     reading, _ = fastest(block.sum, 7)
@@ -192,7 +195,7 @@ def bench_bandwidth(args):
 
 
 def bench_growth(args):
-    """Time over edges and over columns."""
+    """Show how the time grows with edges and with columns."""
     print("\n## Growth: seconds, and nanoseconds per edge and column")
     for edges in (4_000_000, 8_000_000, 16_000_000):
         g = power_law_graph(500_000, edges)
@@ -212,7 +215,7 @@ def _growth_row(text, g, x, args):
 
 
 def bench_memory(args):
-    """Peaks beyond graph, features and result, a process each."""
+    """Print peaks beyond graph, features and result, one process each."""
     print("\n## Peak memory beyond graph, features and result")
     for name in graphs_at_hand(args):
         for rows in ("all", "some"):
@@ -231,7 +234,7 @@ def _in_process(args, peer, name, rows):
 
 
 def measure(args):
-    """The inside of one process of :func:`bench_memory`."""
+    """Measure one peak, in a process that :func:`bench_memory` started."""
     peer, name, rows = args.measure
     K = GRAPHS[name][0]
     prepare = peers.PEERS.get(peer, peers.ours)
@@ -246,7 +249,8 @@ def measure(args):
         memory = int(0.7 * free)
         try:
             plan(g.clone(), x, K, nodes=nodes, memory=memory)
-        except dgl.DGLError:  # it takes no more than it must as it is
+        except dgl.DGLError:
+            # The plan without a budget takes the least possible already.
             memory = free
     gc.collect()
     process = psutil.Process()
@@ -263,7 +267,8 @@ def measure(args):
     peak = int(status.split("VmHWM:")[1].split()[0]) * 1024 - before
     size = sum(hop.numel() * 4 for hop in result)
     if rows == "all":
-        size -= x.numel() * 4  # hop 0 is the features themselves
+        # Hop 0 is the features themselves.
+        size -= x.numel() * 4
     if memory is not None:
         verdict = "kept" if peak <= memory else "BROKEN"
         print(f"{format_bytes(peak)} with the result; "
@@ -273,7 +278,7 @@ def measure(args):
 
 
 def bench_start(args):
-    """The first call ever in a new process, with and without a cache."""
+    """Time the first call in a new process, with and without a cache."""
     print("\n## Cold start: the first call in a new process")
     code = (
         "import time; start = time.perf_counter(); import dgl_lc, torch; "

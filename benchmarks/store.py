@@ -1,10 +1,11 @@
-"""Reading batches from a hop store, cold and larger than memory, and warm.
+"""Read batches from a hop store: cold and larger than memory, and warm.
 
     python benchmarks/store.py --size 30GiB --folder store-test
 
-A store of random rows (4 hops of 128 columns, 2 KiB a node) is written, its
-file is dropped from the page cache, and shuffled batches are read: with the
-next batch asked for ahead, without, and from memory.
+The script writes a store of random rows (4 hops of 128 columns, 2 KiB per
+node), drops its file from the page cache, and reads shuffled batches: with the
+next batch requested from the disk ahead of time, without that, and from
+memory.
 """
 
 import argparse
@@ -19,20 +20,27 @@ import torch
 from dgl_lc._common.bytes import format_bytes, parse_bytes
 from dgl_lc.hops import FilterSpec, HopFeatures
 from dgl_lc.precompute import open_store
-from dgl_lc.storage.hop_store import StoreWriter
+from dgl_lc.storage.hop_store import StoreHead
+from dgl_lc.storage.write_hops import StoreWriter
 from dgl_lc.training import HopLoader
 
 HOPS, COLUMNS, BATCH = [0, 1, 2, 3], 128, 4096
 
 
 def make_store(folder, rows):
+    """Write a store of random rows, unless it exists already."""
     values = torch.randn(rows // 64, COLUMNS)
     places = torch.arange(rows) % len(values)
-    writer = StoreWriter(
-        folder, {"test": rows}, rows=rows, hops=HOPS, columns=COLUMNS,
-        kind="float32", spec=FilterSpec("both", True, False), nodes=None,
-    )  # fmt: skip
-    with writer:
+    head = StoreHead(
+        rows=rows,
+        columns=COLUMNS,
+        hops=tuple(HOPS),
+        kind="float32",
+        spec=FilterSpec("both", True, False),
+        some_nodes=False,
+        made_from={"benchmark": "random rows"},
+    )
+    with StoreWriter(folder, head) as writer:
         if writer.finished:
             return
         with writer.columns(COLUMNS):
@@ -42,14 +50,14 @@ def make_store(folder, rows):
 
 
 def forget(folder):
-    """Drop the file from the page cache."""
+    """Drop the rows of a store from the page cache."""
     with open(folder / "rows.npy", "rb") as file:
         os.fsync(file.fileno())
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def read(hops, batches, seed):
-    """Rows a second, over some shuffled batches."""
+    """Measure rows per second over some shuffled batches."""
     loader = iter(HopLoader(
         hops, torch.arange(hops.shape[0]), batch_size=BATCH, shuffle=True,
         seed=seed,
@@ -63,9 +71,19 @@ def read(hops, batches, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", default="30GiB", help="(%(default)s)")
-    parser.add_argument("--folder", type=Path, default=Path("store-test"))
-    parser.add_argument("--batches", type=int, default=20)
+    add = parser.add_argument
+    add(
+        "--size", default="30GiB",
+        help="size of the store on disk (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--folder", type=Path, default=Path("store-test"),
+        help="folder of the store (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--batches", type=int, default=20,
+        help="batches that are read and timed (default: %(default)s)",
+    )  # fmt: skip
     args = parser.parse_args()
     rows = parse_bytes(args.size) // (len(HOPS) * COLUMNS * 4)
     make_store(args.folder, rows)
@@ -76,12 +94,13 @@ def main():
         f"{format_bytes(memory)}; {args.batches} batches of {BATCH}, all "
         f"rows shuffled"
     )
-    # Other rows each time: those that were read stay in the page cache.
+    # Every measurement has a seed of its own, because rows that were read
+    # before may still be in the page cache.
     for seed, cold in enumerate((True, False)):
         forget(args.folder)
         hops._cold = cold
         rate = read(hops, args.batches, seed)
-        name = "cold, asked for ahead" if cold else "cold"
+        name = "cold, requested ahead" if cold else "cold"
         print(f"{name:24}{rate:12,.0f} rows/s", flush=True)
     few = min(rows, 1 << 20)
     held = HopFeatures(

@@ -1,12 +1,13 @@
-"""Training: the loader, LC versions beside their originals, accuracy.
+"""Measure training: the loader, LC versions and their originals, accuracy.
 
     python benchmarks/training.py [--only loader dropout times accuracy]
 
-loader: epochs through HopLoader against batches gathered beforehand, and
-against torch's DataLoader. dropout: ours on a CPU against torch's, alone and
-in an epoch. times: seconds an epoch and until the same
-validation accuracy, on ogbn-arxiv's graph and on a denser one. accuracy: LC
-versions against their originals on small real graphs, several seeds.
+loader: epochs through HopLoader, compared with batches that were gathered
+beforehand and with torch's DataLoader. dropout: our dropout on a CPU, compared
+with torch's, alone and in an epoch. times: seconds per epoch, and seconds to
+the same validation accuracy, on ogbn-arxiv's graph and on a denser one.
+accuracy: LC versions compared with their originals on small real graphs, with
+several seeds.
 """
 
 import argparse
@@ -35,24 +36,27 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--only", nargs="+", choices=list(SECTIONS), default=list(SECTIONS),
-        help="which sections (default: all)",
+        help="sections to run (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--runs", type=int, default=5, help="timed epochs of each (default: 5)"
-    )
+        "--runs", type=int, default=5,
+        help="number of timed epochs of each (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
-        "--seeds", type=int, default=5, help="seeds for accuracy (default: 5)"
-    )
+        "--seeds", type=int, default=5,
+        help="number of seeds in 'accuracy' (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
-        help="which graphs for accuracy (default: all)",
+        help="graphs of 'accuracy' (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--threads", type=int, default=2, help="threads (default: 2)"
-    )
+        "--threads", type=int, default=2,
+        help="number of threads (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument(
         "--epochs", type=int, default=60,
-        help="epochs of each model in 'times' (default: 60)",
+        help="epochs of each model in 'times' (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--data", type=Path,
@@ -74,6 +78,7 @@ def seconds_of(call):
 
 
 def bench_loader(args):
+    """Print what the loader costs in an epoch of each model."""
     nodes, columns, classes, size, K = 200_000, 128, 40, 4096, 5
     print(
         f"\n## Loader: {nodes:,} nodes, {columns} columns, batches of {size}, "
@@ -110,7 +115,7 @@ def bench_loader(args):
         rows = TensorDataset(*hops, labels)
         peer = DataLoader(rows, batch_size=size, shuffle=True)
         epoch(loader)
-        # By turns: what disturbs the machine disturbs all of them.
+        # They take turns, so that a busy machine slows down all of them.
         times = [
             (
                 seconds_of(lambda: epoch(ready)),  # noqa: B023
@@ -122,7 +127,7 @@ def bench_loader(args):
         gathered, loaded, alone = (min(t) for t in zip(*times, strict=True))
         other = min(seconds_of(lambda: drain(peer)) for _ in range(2))  # noqa: B023
         print(
-            f"{name:28} gathered before {gathered:.3f} s, HopLoader "
+            f"{name:28} gathered beforehand {gathered:.3f} s, HopLoader "
             f"{loaded:.3f} s: {loaded / gathered:.2f}x; loader alone "
             f"{alone:.4f} s, DataLoader {other:.3f} s: {other / alone:.0f}x",
             flush=True,
@@ -133,6 +138,7 @@ def bench_loader(args):
 
 
 def bench_dropout(args):
+    """Print the time of our dropout and of torch's."""
     rows, columns, classes = 8192, 768, 10
     print(
         f"\n## Dropout: {rows:,} rows, {columns} columns, minimum of "
@@ -174,7 +180,10 @@ def bench_dropout(args):
 
 
 def by_turns(calls, runs):
-    """Seconds of each: what disturbs the machine disturbs all of them."""
+    """Return the minimum seconds of each call.
+
+    The calls take turns, so that a busy machine slows down all of them.
+    """
     for call in calls.values():
         call()
     found = {name: [] for name in calls}
@@ -196,10 +205,10 @@ def print_ratio(what, times):
 
 
 def arxiv_task(args):
-    """ogbn-arxiv's graph, labels and split, with made-up features."""
+    """Load ogbn-arxiv's graph, labels and split, with generated features."""
     path = args.data / "ogbn_arxiv.npz"
     if not path.exists():
-        print("arxiv: skipped, ogbn_arxiv.npz is not at hand")
+        print(f"arxiv: skipped, {path} does not exist")
         return None
     data = load(path, add_reverse=True)
     rng = np.random.default_rng(0)
@@ -215,6 +224,7 @@ def arxiv_task(args):
 
 
 def dense_task():
+    """Generate a task on a graph with many edges per node."""
     data = block_model(
         40_000, num_classes=16, avg_degree=60, homophily=0.3, signal=1.2
     )
@@ -223,6 +233,7 @@ def dense_task():
 
 
 def bench_times(args):
+    """Print training times of originals and LC versions."""
     for data in (arxiv_task(args), dense_task()):
         if data is None:
             continue
@@ -244,26 +255,27 @@ def time_pair(pair, data, args):
     )
     for r in (original, lc):
         print(
-            f"{r.name:9} {r.fit.epoch_seconds:.3f} s an epoch "
+            f"{r.name:9} {r.fit.epoch_seconds:.3f} s per epoch "
             f"({r.rows:,} rows), precompute {r.precompute_seconds:.2f} s, "
             f"{reached(r, target):.1f} s to validation accuracy "
             f"{target:.3f}, test {r.test_accuracy:.3f}"
         )
     ratio = original.fit.epoch_seconds / lc.fit.epoch_seconds
     total = reached(original, target) / reached(lc, target)
-    print(f"{'':9} {pair[1]}: {ratio:.2f}x an epoch, {total:.2f}x in all")
+    print(f"{'':9} {pair[1]}: {ratio:.2f}x per epoch, {total:.2f}x in total")
     if ratio < 1:
         where_time_goes(original, lc, data)
 
 
 def reached(result, target):
+    """Return the seconds until the validation accuracy was this high."""
     history = result.fit.history
     first = history.seconds[history.valid_accuracy >= target].iloc[0]
     return result.precompute_seconds + first
 
 
 def where_time_goes(original, lc, data):
-    """Multiplications and aggregation of one forward pass, each alone."""
+    """Print seconds of the MLP and of the aggregations in a forward pass."""
     model = original.model.eval()
     looped = dgl.add_self_loop(dgl.remove_self_loop(data.graph))
     with torch.no_grad():
@@ -275,10 +287,10 @@ def where_time_goes(original, lc, data):
             seconds_of(lambda: model.propagate(looped, out)) for _ in range(3)
         )
     print(
-        f"{'':9} forward of {original.name}: perceptron on "
+        f"{'':9} forward of {original.name}: MLP on "
         f"{data.graph.num_nodes():,} rows {mlp:.3f} s, {steps} aggregations "
         f"of {out.shape[1]} columns {steps * hop:.3f} s. {lc.name} saves the "
-        f"aggregations and runs the perceptron on {lc.rows:,} rows, "
+        f"aggregations and runs the MLP on {lc.rows:,} rows, "
         f"{lc.rows / data.graph.num_nodes():.1f} times as many."
     )
 
@@ -291,7 +303,7 @@ def _mlp(model, h):
 
 # Accuracy
 
-#: Of the models; the same for an original and its LC version.
+#: Options of the models, the same for an original and its LC version.
 SETTINGS = {
     "GCN": {"num_layers": 2, "dropout": 0.5},
     "JKNet": {"num_layers": 3, "dropout": 0.5},
@@ -300,23 +312,24 @@ SETTINGS = {
 
 
 def unit_sum(x):
-    """Rows that sum to one."""
+    """Scale rows so that their values sum to one."""
     return F.normalize(x, p=1, dim=1)
 
 
 def unit_length(x):
-    """Rows of length one."""
+    """Scale rows to length one."""
     return F.normalize(x, dim=1)
 
 
 def standardised(x):
-    """Rows of length one, then columns of mean 0 and deviation 1."""
+    """Scale rows to length one, then columns to mean 0 and deviation 1."""
     x = unit_length(x)
     return (x - x.mean(dim=0)) / x.std(dim=0).clamp(min=1e-6)
 
 
 #: How each graph's features are prepared, and how its models are trained.
-#: Chosen on the validation nodes of seed 0, for originals and LC alike.
+#: Both were chosen on the validation nodes with seed 0, and are the same for
+#: originals and LC versions.
 GRAPHS = {
     "cora": (
         unit_sum, {"weight_decay": 5e-4, "epochs": 200, "patience": 100}
@@ -334,12 +347,13 @@ GRAPHS = {
 
 
 def bench_accuracy(args):
+    """Print the test accuracy of originals and LC versions."""
     print(f"\n## Accuracy: test, mean of {args.seeds} seeds, in %", flush=True)
     rows = []
     for name in args.graphs:
         path = args.data / f"{name}.npz"
         if not path.exists():
-            print(f"{name}: skipped, {path.name} is not at hand")
+            print(f"{name}: skipped, {path} does not exist")
             continue
         data = load(path)
         prepare, training = GRAPHS[name]

@@ -1,4 +1,4 @@
-"""What the scripts here have in common: flags, hop features, optimizer."""
+"""What the scripts of this folder share: flags, hop features, optimizer."""
 
 import argparse
 
@@ -8,31 +8,40 @@ from dgl_lc.nn.model import HopModel
 
 
 def make_parser(doc, models, data, data_help):
-    """The flags. What is left out is the paper's choice."""
+    """Make a parser of the flags; the paper's choices are the defaults."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", default=data, help=f"{data_help} (%(default)s)")
-    add("--model", choices=models, default="LCGCN", help="(%(default)s)")
-    add("--lr", type=float, help="(the paper's best)")
-    add("--weight-decay", type=float, help="(the paper's best)")
-    add("--dropout", type=float, help="(the paper's best)")
-    add("--num-hidden", type=int, default=256, help="columns (%(default)s)")
-    add("--batch-size", type=int, default=4096, help="rows (%(default)s)")
-    add("--num-epochs", type=int, default=2000, help="at most (%(default)s)")
-    add(
-        "--patience", type=int, default=300,
-        help="epochs without a better validation loss (%(default)s)",
-    )  # fmt: skip
-    add("--memory", help="budget of the precomputation: 2GiB (none)")
-    add("--device", default="cpu", help="where to train (%(default)s)")
-    add("--seed", type=int, default=0, help="(%(default)s)")
+    add("--data", default=data, help=f"{data_help} (default: %(default)s)")
+    add("--model", choices=models, default="LCGCN",
+        help="model to train (default: %(default)s)")  # fmt: skip
+    best = "(default: the paper's best for this model)"
+    add("--lr", type=float, help=f"learning rate {best}")
+    add("--weight-decay", type=float, help=f"weight decay {best}")
+    add("--dropout", type=float, help=f"dropout rate {best}")
+    add("--num-hidden", type=int, default=256,
+        help="columns of a hidden layer (default: %(default)s)")  # fmt: skip
+    add("--batch-size", type=int, default=4096,
+        help="rows in a mini-batch (default: %(default)s)")  # fmt: skip
+    add("--num-epochs", type=int, default=2000,
+        help="maximum number of epochs (default: %(default)s)")  # fmt: skip
+    add("--patience", type=int, default=300,
+        help="epochs without a better validation loss after which training "
+        "stops (default: %(default)s)")  # fmt: skip
+    add("--memory",
+        help="memory budget of the precomputation, such as 2GiB (default: "
+        "that of block_aggregate)")  # fmt: skip
+    add("--device", default="cpu",
+        help="device to train on (default: %(default)s)")  # fmt: skip
+    add("--seed", type=int, default=0,
+        help="seed of weights, dropout and shuffling (default: "
+        "%(default)s)")  # fmt: skip
     return parser
 
 
 def choose(best, args):
-    """The paper's best for a model, with the flags that were given."""
+    """Return the paper's best options, replaced by flags that were given."""
     flags = ("lr", "weight_decay", "dropout")
     given = {name: getattr(args, name) for name in flags}
     given = {name: value for name, value in given.items() if value is not None}
@@ -40,22 +49,24 @@ def choose(best, args):
 
 
 def reads_hops(model):
-    """Whether the model reads hop features; otherwise it reads the graph."""
+    """Return whether the model reads hop features instead of the graph."""
     return isinstance(model, HopModel)
 
 
 def hop_features(model, graph, feat, nodes, memory=None):
-    """The hops that the model needs, and no others, at these nodes."""
+    """Precompute the hops that the model needs, for these nodes only."""
     return model.precompute(graph, feat, nodes=nodes, memory=memory)
 
 
 def with_self_loops(graph):
-    """One self-loop for each node, as the filter of hop features has."""
+    """Give each node one self-loop, as the filter of hop features does."""
     return graph.remove_self_loop().add_self_loop()
 
 
 def adam(model, lr, weight_decay):
-    """Adam's options for ``fit``: numbers, or a dict with one for each part
+    """Return the options of ``fit`` for Adam.
+
+    The rate and the decay are numbers, or dicts with a number for each part
     of the model, as the paper has them for FSGNN.
     """
     if not isinstance(lr, dict) and not isinstance(weight_decay, dict):

@@ -1,9 +1,9 @@
-"""Train a model on Flickr (inductive: training sees training nodes alone).
+"""Train a model on Flickr (inductive: training sees only training nodes).
 
 The data are GraphSAINT's files. Hop features of the training nodes are
-computed on the training graph, which has no edge to another node; those of
-validation and test nodes on the whole graph. The originals, GCN, JKNet and
-GPRGNN, train and are tested on the same two graphs.
+computed on the training graph, which has no edges to other nodes. Hop features
+of validation and test nodes are computed on the whole graph. The originals,
+GCN, JKNet and GPRGNN, train and are tested on the same two graphs.
 
 Flowchart of the main sequence:
 
@@ -11,11 +11,11 @@ main
 │
 ├───> load                     the whole graph and the training graph
 │
-├───> make_model               which hops it needs is model.hops
+├───> make_model               model.hops lists the hops it needs
 │
-├───> hop_features             rows of training nodes, of the training graph
+├───> hop_features             rows of training nodes, from the training graph
 │
-├───> hop_features             rows of the other nodes, of the whole graph
+├───> hop_features             rows of the other nodes, from the whole graph
 │
 ├───> fit                      for each epoch:
 │     │
@@ -44,8 +44,8 @@ from dgl_lc.data import load
 from dgl_lc.experiments.named_models import make_model
 from dgl_lc.training import fit, predict
 
-# The best parameters of the paper. Those of SIGN, which is not in it, are
-# not tuned. FSGNN has a rate and a decay for each part.
+# The paper's best parameters. SIGN is not in the paper, and its parameters are
+# not tuned. FSGNN has a learning rate and a weight decay for each part.
 BEST = {
     "LCGCN": {"lr": 1e-4, "weight_decay": 1e-5,
               "num_layers": 2, "dropout": 0.0},
@@ -119,7 +119,7 @@ def parse_args(argv=None):
     parser = make_parser(
         __doc__, list(BEST), "data/flickr",
         "folder with GraphSAINT's files, or a file that dgl_lc.data.load "
-        "reads",
+        "can read",
     )  # fmt: skip
     return parser.parse_args(argv)
 

@@ -1,8 +1,8 @@
 """Train a model on ogbn-arxiv (transductive: training sees the whole graph).
 
-The aggregation is done once, before training: an LC version, SGC, SIGN and
-FSGNN then train on rows of hop features, in mini-batches, without the graph.
-GCN, JKNet and GPRGNN are the originals, trained on the whole graph.
+The aggregation is done once, before training. LC versions, SGC, SIGN and FSGNN
+then train on rows of hop features, in mini-batches and without the graph. GCN,
+JKNet and GPRGNN are the originals, which train on the whole graph.
 
 Flowchart of the main sequence:
 
@@ -10,7 +10,7 @@ main
 │
 ├───> load_data                the graph in both directions, and the split
 │
-├───> make_model               which hops it needs is model.hops
+├───> make_model               model.hops lists the hops it needs
 │
 ├───> hop_features             block_aggregate: S^k X, once
 │
@@ -43,8 +43,8 @@ from dgl_lc.data.ogb import load_ogb
 from dgl_lc.experiments.named_models import make_model
 from dgl_lc.training import fit, predict
 
-# The best parameters of the paper. Those of SIGN, which is not in it, are
-# not tuned. FSGNN has a rate and a decay for each part.
+# The paper's best parameters. SIGN is not in the paper, and its parameters are
+# not tuned. FSGNN has a learning rate and a weight decay for each part.
 BEST = {
     "LCGCN": {"lr": 0.001, "weight_decay": 1e-4,
               "num_layers": 2, "dropout": 0.0},
@@ -71,7 +71,7 @@ BEST = {
 
 
 def load_data(source):
-    """The task, of OGB's files or of others, with edges in both directions."""
+    """Load OGB's files or another file, with edges in both directions."""
     if Path(source).is_file():
         return load(source, add_reverse=True)
     return load_ogb("ogbn-arxiv", source, add_reverse=True)
@@ -88,7 +88,7 @@ def main(args):
 
     start = time.perf_counter()
     if reads_hops(model):
-        # Rows of the labelled nodes are all that training and testing read.
+        # Training and testing read the rows of labelled nodes only.
         nodes = torch.cat([data.train, data.valid, data.test])
         inputs = hop_features(model, data.graph, data.feat, nodes, args.memory)
         print(f"hops {model.hops} of {len(nodes):,} nodes")
@@ -117,8 +117,8 @@ def main(args):
 def parse_args(argv=None):
     parser = make_parser(
         __doc__, list(BEST), "dataset",
-        "OGB's folder, to which it is downloaded if it is not there; or a "
-        "file that dgl_lc.data.load reads",
+        "OGB's folder, to which the data set is downloaded if it does not "
+        "exist; or a file that dgl_lc.data.load can read",
     )  # fmt: skip
     return parser.parse_args(argv)
 

@@ -1,7 +1,9 @@
 """Train a model on ogbn-papers100M (111M nodes) on an ordinary machine.
 
-Flowchart of the main sequence; every stage is kept on disk, and a run that
-was stopped goes on where it was:
+The result of every stage is kept on disk: a run that was stopped resumes where
+it stopped.
+
+Flowchart of the main sequence:
 
 main
 │
@@ -17,7 +19,7 @@ main
       │
       ├───> fit                mini-batches of rows from the store, no graph
       │
-      └───> predict            and OGB's own Evaluator
+      └───> predict            logits for OGB's own Evaluator
 """
 
 import argparse
@@ -33,8 +35,8 @@ from dgl_lc.data import prepare_ogb, write_papers_like
 from dgl_lc.nn import FSGNN, LCGCN, LCGPRGNN, SGC, LCJKNet
 from dgl_lc.training import fit, predict
 
-# The best parameters of the paper. FSGNN has a rate and a decay for each
-# part.
+# The paper's best parameters. FSGNN has a learning rate and a weight decay for
+# each part.
 BEST = {
     "SGC": {"lr": 0.01, "weight_decay": 1e-8},
     "FSGNN": {"lr": {"layers": 1e-4, "hidden": 1e-4, "output": 0.001,
@@ -45,7 +47,7 @@ BEST = {
     "LCJKNet": {"lr": 0.001, "weight_decay": 1e-6},
     "LCGPRGNN": {"lr": 0.001, "weight_decay": 1e-7},
 }  # fmt: skip
-# Aggregations of the paper's models.
+# The number of aggregations of the paper's models.
 HOPS = {"SGC": 2, "FSGNN": 3, "LCGCN": 2, "LCJKNet": 3, "LCGPRGNN": 5}
 # Test and validation accuracy in the paper.
 PAPER = {
@@ -55,7 +57,7 @@ PAPER = {
 
 
 def make_model(name, columns, classes, hops, hidden=256):
-    """A model of the paper that reads so many hops."""
+    """Make a model of the paper with this number of aggregations."""
     if name == "SGC":
         return SGC(columns, classes, K=hops)
     if name == "FSGNN":
@@ -73,7 +75,7 @@ def make_model(name, columns, classes, hops, hidden=256):
 
 @contextmanager
 def stage(name):
-    """Print how long a part of the work took."""
+    """Print the name of a stage, and how long it took."""
     print(f"{name} …", flush=True)
     start = time.perf_counter()
     yield
@@ -81,14 +83,16 @@ def stage(name):
 
 
 def precompute(model, name, data, args):
-    """The hops that the model reads, at the labelled nodes."""
+    """Precompute the hops that the model needs, for the labelled nodes."""
     nodes = torch.cat([data.train, data.valid, data.test])
     hops = "-".join(map(str, model.hops))
-    # Models of one filter share what they have in common.
+    # Models that read the same hops of one filter share a store. FSGNN reads
+    # hops of two filters, which lie in a folder of its own.
     kind = "several-" if name == "FSGNN" else ""
     memory = {"memory": args.memory}
     if torch.device(args.device).type == "cuda":
-        # Of the GPU what is free; --memory is the host's.
+        # On a GPU, --memory is the budget of the host. The GPU's own budget
+        # is what is free there.
         memory = {"device": args.device, "host_memory": args.memory}
     return model.precompute(
         data.graph, data.feat, nodes=nodes, dtype=args.dtype,
@@ -97,6 +101,7 @@ def precompute(model, name, data, args):
 
 
 def accuracy(evaluator, logits, labels):
+    """Compute the accuracy with OGB's evaluator."""
     found = {
         "y_true": labels.view(-1, 1).numpy(),
         "y_pred": logits.argmax(dim=1, keepdim=True).cpu().numpy(),
@@ -105,19 +110,20 @@ def accuracy(evaluator, logits, labels):
 
 
 def main(args):
-    # Not at the top: OGB asks the network for its newest version.
+    # OGB asks the network for its newest version when it is imported, so it
+    # is imported only when it is needed.
     from ogb.nodeproppred import Evaluator
 
     root = Path(args.root)
     if args.synthetic:
-        with stage(f"generated data set of scale {args.synthetic:g}"):
+        with stage(f"generate a data set of scale {args.synthetic:g}"):
             write_papers_like(
                 root, args.synthetic, feat_dim=args.feat_dim,
                 memory=args.memory,
             )  # fmt: skip
     out = Path(args.out or root / "prepared")
     args.out = out
-    with stage("edges by destination, features by columns"):
+    with stage("sort edges by destination, write features by columns"):
         data = prepare_ogb(
             root, out, memory=args.memory, consume_raw=args.consume_raw
         )
@@ -125,7 +131,7 @@ def main(args):
     hops = args.hops or HOPS[args.model]
     columns, classes = data.feat.shape[1], data.num_classes
     torch.manual_seed(args.seed)
-    with stage("hop features"):
+    with stage("precompute hop features"):
         model = make_model(args.model, columns, classes, hops)
         inputs = precompute(model, args.model, data, args)
     print(inputs)
@@ -149,7 +155,7 @@ def main(args):
         found.append(scores)
         print(
             f"run {run}: test {scores[0]:.4f}, validation {scores[1]:.4f}, "
-            f"{result.epoch_seconds:.2f} s an epoch, "
+            f"{result.epoch_seconds:.2f} s per epoch, "
             f"{result.seconds:.1f} s of training",
             flush=True,
         )
@@ -158,7 +164,7 @@ def main(args):
 
 
 def show(args, found):
-    """The paper's table, with these runs beside it."""
+    """Print the paper's table with the results of these runs."""
     mean, spread = found.mean(0), found.std(0)
     ours = "this graph" if args.synthetic else "ours"
     print(f"\n{'':10}{'paper, test':>14}{'validation':>12}", end="")
@@ -171,7 +177,8 @@ def show(args, found):
         print(row)
     if args.synthetic:
         print(
-            "The graph is generated: its accuracy says nothing of papers100M."
+            "The graph is generated: its accuracy says nothing about "
+            "papers100M."
         )
 
 
@@ -182,26 +189,38 @@ def parse_args(argv=None):
     )
     add = parser.add_argument
     add("--root", default="dataset/ogbn_papers100M",
-        help="folder of OGB's raw files (%(default)s)")  # fmt: skip
-    add("--model", choices=list(BEST), default="LCGCN", help="(%(default)s)")
-    add("--hops", type=int, help="aggregations (the paper's)")
-    add("--memory", default="16GiB", help="for each stage (%(default)s)")
+        help="folder of OGB's raw files (default: %(default)s)")  # fmt: skip
+    add("--model", choices=list(BEST), default="LCGCN",
+        help="model to train (default: %(default)s)")  # fmt: skip
+    add("--hops", type=int,
+        help="number of aggregations (default: as in the paper)")  # fmt: skip
+    add("--memory", default="16GiB",
+        help="memory budget of each stage (default: %(default)s)")  # fmt: skip
     add("--device", default="cpu",
-        help="where to compute and to train (%(default)s)")  # fmt: skip
+        help="device to precompute and to train on (default: "
+        "%(default)s)")  # fmt: skip
     add("--dtype", choices=["float32", "float16", "bfloat16"],
-        default="float32", help="of the hop store (%(default)s)")  # fmt: skip
-    add("--epochs", type=int, default=2000, help="at most (%(default)s)")
-    add("--batch-size", type=int, default=4096, help="(%(default)s)")
-    add("--runs", type=int, default=1, help="(%(default)s)")
-    add("--seed", type=int, default=0, help="of the first run (%(default)s)")
+        default="float32",
+        help="data type of the hop store (default: %(default)s)")  # fmt: skip
+    add("--epochs", type=int, default=2000,
+        help="maximum number of epochs (default: %(default)s)")  # fmt: skip
+    add("--batch-size", type=int, default=4096,
+        help="rows in a mini-batch (default: %(default)s)")  # fmt: skip
+    add("--runs", type=int, default=1,
+        help="number of training runs (default: %(default)s)")  # fmt: skip
+    add("--seed", type=int, default=0,
+        help="seed of the first run (default: %(default)s)")  # fmt: skip
     add("--synthetic", type=float, metavar="SCALE",
-        help="first write a generated data set of so many times the size "
-        "of papers100M to --root")  # fmt: skip
+        help="first write a generated data set to --root, of SCALE times the "
+        "size of papers100M")  # fmt: skip
     add("--feat-dim", type=int, default=128,
-        help="columns of the generated features (%(default)s)")  # fmt: skip
+        help="columns of the generated features (default: "
+        "%(default)s)")  # fmt: skip
     add("--consume-raw", action="store_true",
-        help="remove raw files once they are converted")  # fmt: skip
-    add("--out", help="where to keep what is prepared (in --root)")
+        help="delete the raw files once they are converted")  # fmt: skip
+    add("--out",
+        help="folder for the results of all stages (default: prepared, in "
+        "--root)")  # fmt: skip
     args = parser.parse_args(argv)
     args.dtype = getattr(torch, args.dtype)
     return args

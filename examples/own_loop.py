@@ -1,6 +1,6 @@
-"""Train the LC version of GCN in a loop of one's own.
+"""Train the LC version of GCN in a training loop of your own.
 
-What ``fit`` of the other scripts does, in its simplest form: after the
+This is what ``fit`` does in the other scripts, in its simplest form. After the
 precomputation, training is that of any model on rows.
 
 Flowchart of the main sequence:
@@ -32,7 +32,7 @@ from dgl_lc.training import HopLoader
 
 @torch.no_grad()
 def evaluate(model, loader):
-    """Accuracy on the nodes of a loader."""
+    """Compute the accuracy on the nodes of a loader."""
     model.eval()
     right = total = 0
     for batch, labels in loader:
@@ -81,13 +81,19 @@ def parse_args(argv=None):
     add = parser.add_argument
     add(
         "--data", default="synthetic",
-        help="name or path that dgl_lc.data.load takes (%(default)s)",
+        help="name or path that dgl_lc.data.load takes (default: "
+        "%(default)s)",
     )  # fmt: skip
-    add("--num-hidden", type=int, default=64, help="columns (%(default)s)")
-    add("--batch-size", type=int, default=1024, help="rows (%(default)s)")
-    add("--num-epochs", type=int, default=50, help="(%(default)s)")
-    add("--lr", type=float, default=0.01, help="(%(default)s)")
-    add("--seed", type=int, default=0, help="(%(default)s)")
+    add("--num-hidden", type=int, default=64,
+        help="columns of a hidden layer (default: %(default)s)")  # fmt: skip
+    add("--batch-size", type=int, default=1024,
+        help="rows in a mini-batch (default: %(default)s)")  # fmt: skip
+    add("--num-epochs", type=int, default=50,
+        help="number of epochs (default: %(default)s)")  # fmt: skip
+    add("--lr", type=float, default=0.01,
+        help="learning rate (default: %(default)s)")  # fmt: skip
+    add("--seed", type=int, default=0,
+        help="seed of weights and dropout (default: %(default)s)")  # fmt: skip
     return parser.parse_args(argv)
 
 

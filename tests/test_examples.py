@@ -370,7 +370,7 @@ def test_arxiv_is_read_in_both_directions(script, sources, task, tmp_path):
     assert read.graph.num_edges() == edges
 
 
-def test_a_loop_of_ones_own_learns(script):
+def test_the_training_loop_of_own_loop_learns(script):
     module = script(EXAMPLES / "own_loop.py")
     flags = ["--data", "synthetic:1000", "--num-epochs", "10"]
     assert module.main(module.parse_args(flags)) > 0.5
@@ -392,6 +392,6 @@ def test_papers100m_from_raw_files_to_a_model(script, model, tmp_path, capsys):
     assert all(0 <= score <= 1 for run in found for score in run)
     text = capsys.readouterr().out
     assert f"{module.PAPER[model][0]:.3f}" in text
-    assert "says nothing of papers100M" in text
+    assert "says nothing about papers100M" in text
     # Again: every stage is there already, training included.
     assert module.main(module.parse_args(flags)) == found

@@ -190,7 +190,7 @@ def prepare_ogb(
             f"name={name!r} is not known: choose one of {', '.join(DATASETS)}. "
             f"Smaller ones are read by load_ogb."
         )
-    check_output(Path(out), KIND, _FILES)
+    check_output(Path(out), KIND, _FILES, resume=True)
     home = _home(name, Path(root), Path(out))
     data = home / "raw" / "data.npz"
     if data.exists():

@@ -217,12 +217,24 @@ def find_whole(
     return found
 
 
-def check_output(path: Path, kind: FolderKind, names: Sequence[str]) -> None:
-    """Refuse a folder that could not be written, before any work."""
+def check_output(
+    path: Path,
+    kind: FolderKind,
+    names: Sequence[str],
+    *,
+    resume: bool = False,
+) -> None:
+    """Refuse a folder that could not be written, before any work.
+
+    A run that resumes does not write to a whole folder, so that other files
+    may lie beside ours there.
+    """
     if path.exists() and not path.is_dir():
         raise DGLError(f"{path} exists and is not a folder.")
     if path.is_dir():
         found = _read_own(path, kind)
+        if resume and (path / MANIFEST).is_file():
+            return
         _refuse_strangers(path, kind, {*names, *_names_in(found)}, found)
 
 

@@ -1,10 +1,10 @@
-"""The data of the scripts here."""
+"""The data that all scripts of this folder load."""
 
 import dgl_lc.data
 
 
 def load_data(source):
-    """Graph, features, labels and the ids of the three splits."""
+    """Return the graph, features, labels and the ids of the three splits."""
     data = dgl_lc.data.load(source)
     return (
         data.graph,

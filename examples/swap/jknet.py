@@ -59,11 +59,18 @@ def main(args):
 
 def parse_args(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", default="synthetic", help="see README")
-    parser.add_argument("--num-epochs", type=int, default=100)
-    parser.add_argument("--num-hidden", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--seed", type=int, default=0)
+    add = parser.add_argument
+    add("--dataset", default="synthetic",
+        help="name or path that dgl_lc.data.load takes (default: "
+        "%(default)s)")  # fmt: skip
+    add("--num-epochs", type=int, default=100,
+        help="number of epochs (default: %(default)s)")  # fmt: skip
+    add("--num-hidden", type=int, default=64,
+        help="columns of a hidden layer (default: %(default)s)")  # fmt: skip
+    add("--lr", type=float, default=0.01,
+        help="learning rate (default: %(default)s)")  # fmt: skip
+    add("--seed", type=int, default=0,
+        help="seed of weights and dropout (default: %(default)s)")  # fmt: skip
     return parser.parse_args(argv)
 
 

@@ -94,6 +94,29 @@ def test_a_second_call_only_opens(tmp_path, monkeypatch):
     assert DiskData(tmp_path / "out").key == first.key
 
 
+def test_a_whole_task_is_opened_with_other_files_beside_it(tmp_path):
+    write(tmp_path / "root")
+    data = prepare_ogb(tmp_path / "root", tmp_path / "out")
+    # Scripts keep hop stores and checkpoints there.
+    (tmp_path / "out" / "hops-2").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    again = prepare_ogb(tmp_path / "root", tmp_path / "out")
+    assert again.graph.key == data.graph.key
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    # A folder that would be written to has to be ours alone.
+    (tmp_path / "out" / "manifest.json").unlink()
+    with pytest.raises(DGLError, match="holds 'hops-2', which dgl-lc did not"):
+        prepare_ogb(tmp_path / "root", tmp_path / "out")
+
+
+def test_the_folder_of_something_else_is_refused_before_any_work(tmp_path):
+    write(tmp_path / "root")
+    prepare_ogb(tmp_path / "root", tmp_path / "out")
+    with pytest.raises(DGLError, match="that of 'dgl-lc graph', not of"):
+        prepare_ogb(tmp_path / "root", tmp_path / "out" / "graph")
+    assert not (tmp_path / "out" / "graph" / "graph").exists()
+
+
 @pytest.mark.parametrize("step", ["_features", "_labels", "_split"])
 def test_a_killed_run_goes_on(tmp_path, monkeypatch, step):
     write(tmp_path)

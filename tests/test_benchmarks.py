@@ -1,0 +1,49 @@
+"""The scripts of benchmarks/: all can be started, and one runs."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Load a script by its name, as Python does when it is run."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    # One script imports another by a name that other modules may have.
+    monkeypatch.delitem(sys.modules, "peers", raising=False)
+
+    def load(name):
+        path = BENCHMARKS / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    yield load
+    sys.modules.pop("peers", None)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_finds_what_it_imports(script, name):
+    script(name)
+
+
+def test_batches_are_read_from_a_small_store(
+    script, monkeypatch, tmp_path, capsys
+):
+    flags = ["--size", "1MiB", "--folder", str(tmp_path), "--batches", "1"]
+    monkeypatch.setattr(sys, "argv", ["store.py", *flags])
+    module = script("store")
+    # A batch of the benchmark has more rows than this store.
+    monkeypatch.setattr(module, "BATCH", 64)
+    module.main()
+    # The second call finds the store and reads the same rows.
+    module.main()
+    printed = capsys.readouterr().out
+    assert printed.count("512 rows, 1 MiB") == 2
+    assert printed.count("rows/s") == 6
