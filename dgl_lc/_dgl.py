@@ -26,7 +26,7 @@ what makes the import of dgl succeed."""
 class _NoGraphbolt(types.ModuleType):
     """Stands in for ``dgl.graphbolt``."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(name)
         raise ImportError(

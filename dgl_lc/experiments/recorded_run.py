@@ -35,7 +35,7 @@ OnEpoch: TypeAlias = Callable[[dict[str, Any]], None]
 _SHADOW_LIMITS = {"epochs": 30, "patience": 10}
 
 
-class InputCache:
+class TaskInputs:
     """What models read of a data set, made once for each kind of model.
 
     Tuning needs it, since the precomputation does not depend on what is
@@ -85,7 +85,7 @@ def run_once(
     patience: int = 300,
     batch_size: int = 4096,
     hid_feats: int = 256,
-    inputs: InputCache | None = None,
+    inputs: TaskInputs | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> dict[str, Any]:
     """Train a model, test it by both protocols, and return the record.
@@ -106,7 +106,7 @@ def run_once(
         Random seed of weights, shuffling and dropout. Default: 0.
     epochs, patience, batch_size, hid_feats : int, optional
         Limits of the training, and sizes. Default: the paper's.
-    inputs : InputCache, optional
+    inputs : TaskInputs, optional
         Inputs of earlier runs on the same data set.
     on_epoch : callable, optional
         Receives each row of the history; may raise to stop the run.
@@ -124,7 +124,7 @@ def run_once(
         model, found = _transform(original, data)
     else:
         model = make_model(name, data, hid_feats, **options)
-        found = (inputs or InputCache(data)).of(model)
+        found = (inputs or TaskInputs(data)).of(model)
     return train_and_record(
         name, model, data, params, seed, found, rates, on_epoch,
         epochs=epochs, patience=patience, batch_size=batch_size,

@@ -11,7 +11,7 @@ from dgl import DGLError
 from ..data import NodeData
 from . import paper
 from .named_models import check_names, module_of
-from .recorded_run import InputCache, run_once
+from .recorded_run import TaskInputs, run_once
 from .results_folder import ResultsFolder
 from .tasks import fingerprint_of, load_task
 from .worker_processes import run_workers, threads_per_worker
@@ -193,7 +193,7 @@ def _run_trials(
     """Run trials until the study has enough of them."""
     import optuna
 
-    inputs = InputCache(data)
+    inputs = TaskInputs(data)
     space = space_of(name)
 
     def objective(trial: optuna.Trial) -> float:

@@ -4,6 +4,9 @@ The engine (:mod:`dgl_lc.precompute.cpu.engine`) is the way to compute on the
 CPU. This is for looking at the pipeline without a GPU.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import psutil
 import torch
 
@@ -16,39 +19,52 @@ class CpuDevice:
     name = "cpu"
     fuses = False
 
-    def memory(self):
+    def memory(self) -> tuple[int, int]:
         found = psutil.virtual_memory()
         return found.available, found.total
 
-    def empty(self, size):
+    def empty(self, size: int) -> torch.Tensor:
         return torch.empty(size, dtype=torch.uint8)
 
-    def pinned(self, size):
+    def pinned(self, size: int) -> torch.Tensor:
         return torch.empty(size, dtype=torch.uint8)
 
-    def release(self):
+    def release(self) -> None:
         pass
 
-    def stream(self):
+    def stream(self) -> Any:
         return None
 
-    def record(self, stream):
+    def record(self, stream: Any) -> Any:
         return None
 
-    def wait(self, stream, event):
+    def wait(self, stream: Any, event: Any) -> None:
         pass
 
-    def sync(self, event=None):
+    def sync(self, event: Any = None) -> None:
         pass
 
-    def copy_in(self, stream, target, source):
+    def copy_in(
+        self, stream: Any, target: torch.Tensor, source: torch.Tensor
+    ) -> None:
         target.copy_(source)
 
-    def copy_out(self, stream, target, source):
+    def copy_out(
+        self, stream: Any, target: torch.Tensor, source: torch.Tensor
+    ) -> None:
         target.copy_(source)
 
-    def launch(self, stream, work):
+    def launch(self, stream: Any, work: Callable[[], Any]) -> None:
         work()
 
-    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
+    def spmm_add(
+        self,
+        stream: Any,
+        out: torch.Tensor,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        values: torch.Tensor,
+        x: torch.Tensor,
+        **fused: Any,
+    ) -> None:
         spmm_add(out, indptr, indices, values, x)

@@ -5,6 +5,7 @@ whoever allocated them, and those that are copied.
 """
 
 import weakref
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -26,14 +27,16 @@ class PeakBytes(TorchDispatchMode):
         self.live = self.peak = 0
         self._seen: dict[int, int] = {}
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
             if isinstance(tensor, torch.Tensor) and tensor.is_meta:
                 self._track(tensor.untyped_storage())
         return out
 
-    def _track(self, storage) -> None:
+    def _track(self, storage: torch.UntypedStorage) -> None:
         key = storage._cdata
         if key in self._seen:
             return
@@ -55,22 +58,35 @@ class NoDataDevice(CpuDevice):
 
     name = "cuda"
 
-    def __init__(self, fuses=False):
+    def __init__(self, fuses: bool = False):
         self.fuses = fuses
         self.bytes_in = self.bytes_out = 0
 
-    def empty(self, size):
+    def empty(self, size: int) -> torch.Tensor:
         return torch.empty(size, dtype=torch.uint8, device="meta")
 
-    def copy_in(self, stream, target, source):
+    def copy_in(
+        self, stream: Any, target: torch.Tensor, source: torch.Tensor
+    ) -> None:
         assert target.is_meta
         self.bytes_in += target.nbytes
 
-    def copy_out(self, stream, target, source):
+    def copy_out(
+        self, stream: Any, target: torch.Tensor, source: torch.Tensor
+    ) -> None:
         assert source.is_meta
         self.bytes_out += source.nbytes
 
-    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
+    def spmm_add(
+        self,
+        stream: Any,
+        out: torch.Tensor,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        values: torch.Tensor,
+        x: torch.Tensor,
+        **fused: Any,
+    ) -> None:
         if not self.fuses:
             # As long as it runs.
             size = workspace_bytes(len(indices), len(out))
@@ -111,10 +127,10 @@ class NoDataHost:
             self._matrices.append(matrix)
         self._vectors: dict[tuple[str, int], torch.Tensor] = {}
 
-    def matrix(self, hop):
+    def matrix(self, hop: int) -> _Matrix:
         return self._matrices[hop - 1]
 
-    def diagonal(self, side, hop):
+    def diagonal(self, side: str, hop: int) -> torch.Tensor | None:
         work, rows = self._work, self._rows[hop]
         if work.num_diagonals == 0:
             return None
@@ -124,19 +140,28 @@ class NoDataHost:
             self._vectors[key] = torch.empty(1).expand(rows)
         return self._vectors[key]
 
-    def places(self, hop):
+    def places(self, hop: int) -> torch.Tensor | None:
         if self._work.all_rows:
             return None
         return torch.empty(1, dtype=torch.int32).expand(self._work.kept_rows)
 
-    def fill(self, hop, block, indptr, indices, values):
-        # No hub: whether rows have tails is looked at.
+    def fill(
+        self,
+        hop: int,
+        block: Block,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        values: torch.Tensor,
+    ) -> None:
+        # Rows without a hub: the pipeline checks whether they have tails.
         indptr.zero_()
 
-    def read(self, first, last, low, high, target):
+    def read(
+        self, first: int, last: int, low: int, high: int, target: torch.Tensor
+    ) -> None:
         pass
 
-    def write(self, hop, low, source):
+    def write(self, hop: int, low: int, source: torch.Tensor) -> None:
         pass
 
 

@@ -34,7 +34,7 @@ def dense_filter(
         np.fill_diagonal(values, 1.0)
     in_degrees, out_degrees = pattern.sum(axis=1), pattern.sum(axis=0)
 
-    def inverse(degrees, power):
+    def inverse(degrees: np.ndarray, power: float) -> np.ndarray:
         return np.where(degrees > 0, np.maximum(degrees, 1) ** -power, 0)
 
     left, right = np.ones(n), np.ones(n)

@@ -9,6 +9,7 @@ gives wrong numbers, or ids that are caught.
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -93,11 +94,11 @@ class SimulatedDevice:
 
     # Memory
 
-    def memory(self):
+    def memory(self) -> tuple[int, int]:
         free = self.total - self.used
         return (free if self.claimed is None else self.claimed), self.total
 
-    def empty(self, size):
+    def empty(self, size: int) -> torch.Tensor:
         self._allocate(size)
         self.log.append(("empty", size))
         # All bits set: NaN as a float, -1 as an id.
@@ -105,10 +106,10 @@ class SimulatedDevice:
         self._arenas.append(arena)
         return arena
 
-    def pinned(self, size):
+    def pinned(self, size: int) -> torch.Tensor:
         return torch.full((size,), 255, dtype=torch.uint8)
 
-    def release(self):
+    def release(self) -> None:
         """All memory is given back: it holds nonsense from now on."""
         for stream in self._streams:
             stream.queue.clear()
@@ -119,7 +120,7 @@ class SimulatedDevice:
         self._arenas.clear()
         self.used = 0
 
-    def _allocate(self, size, keep=True):
+    def _allocate(self, size: int, keep: bool = True) -> None:
         self.allocations += 1
         size = -(-size // _ROUND) * _ROUND
         if self.allocations == self.fail_at or self.used + size > self.total:
@@ -132,28 +133,28 @@ class SimulatedDevice:
 
     # Streams
 
-    def stream(self):
+    def stream(self) -> Stream:
         stream = Stream()
         self._numbers[id(stream)] = len(self._streams)
         self._streams.append(stream)
         self.log.append(("stream", self._numbers[id(stream)]))
         return stream
 
-    def record(self, stream):
+    def record(self, stream: Stream) -> Event:
         event = Event(stream, len(stream.queue))
         self.log.append(("record", self._numbers[id(stream)]))
         return event
 
-    def wait(self, stream, event):
+    def wait(self, stream: Stream, event: Event) -> None:
         other = self._numbers[id(event.stream)]
         self.log.append(("wait", self._numbers[id(stream)], other))
         stream.queue.append(event)
 
-    def sync(self, event=None):
+    def sync(self, event: Event | None = None) -> None:
         """Do what has to be done, and by chance some of the rest."""
         self.log.append(("sync", event is not None))
 
-        def reached():
+        def reached() -> bool:
             if event is not None:
                 return event.reached
             return all(s.done == len(s.queue) for s in self._streams)
@@ -178,23 +179,36 @@ class SimulatedDevice:
 
     # Work
 
-    def copy_in(self, stream, target, source):
+    def copy_in(
+        self, stream: Stream, target: torch.Tensor, source: torch.Tensor
+    ) -> None:
         self.bytes_in += source.nbytes
         self._give(stream, "in", source.nbytes, lambda: target.copy_(source))
 
-    def copy_out(self, stream, target, source):
+    def copy_out(
+        self, stream: Stream, target: torch.Tensor, source: torch.Tensor
+    ) -> None:
         self.bytes_out += source.nbytes
         self._give(stream, "out", source.nbytes, lambda: target.copy_(source))
 
-    def launch(self, stream, work):
+    def launch(self, stream: Stream, work: Callable[[], Any]) -> None:
         self._give(stream, "launch", 0, work)
 
-    def spmm_add(self, stream, out, indptr, indices, values, x, **fused):
+    def spmm_add(
+        self,
+        stream: Stream,
+        out: torch.Tensor,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        values: torch.Tensor,
+        x: torch.Tensor,
+        **fused: Any,
+    ) -> None:
         if not self.fuses:
             needed = self.sizes.workspace(len(indices), len(out))
             self._allocate(needed, keep=False)
 
-        def work():
+        def work() -> None:
             counts = indptr.diff()
             sound = indptr[0] == 0 and indptr[-1] == len(indices)
             if not sound or (counts < 0).any():

@@ -8,7 +8,7 @@ import torch
 
 from dgl_lc.experiments.named_models import NAMES
 from dgl_lc.experiments.recorded_run import (
-    InputCache,
+    TaskInputs,
     run_once,
     train_and_record,
 )
@@ -71,7 +71,7 @@ def test_both_protocols(small_task):
 
 
 def test_inputs_are_made_once(small_task):
-    inputs = InputCache(load_task(small_task))
+    inputs = TaskInputs(load_task(small_task))
     first = inputs.of(LCGCN(6, 4, 3))
     assert inputs.of(LCGCN(6, 8, 3))[0] is first[0]
     assert inputs.of(LCGCN(6, 8, 3, num_layers=3))[0] is not first[0]
