@@ -1,7 +1,8 @@
-"""Measure each stage of a task of ogbn-papers100M's shape, on disk.
+r"""Measure each stage of a task of ogbn-papers100M's shape, on disk.
 
     python benchmarks/papers100m.py --scale 0.025 --memory 1GiB
-    python benchmarks/papers100m.py --scale 0.025 --only peers
+    python benchmarks/papers100m.py --scale 0.025 --memory 1GiB \
+        --folder papers-like-peers --only write prepare precompute peers
 
 The stages lead from raw files to a trained model. Each stage runs in a process
 of its own. Printed are its seconds, the seconds per million raw edges, and the
@@ -30,6 +31,8 @@ from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.training import fit
 
 STAGES = ("write", "prepare", "precompute", "train")
+#: The stages that do the work of the peers, and their folders.
+COMPARED = {"prepare": "prepared", "precompute": "hops"}
 
 
 def parse_args():
@@ -44,8 +47,11 @@ def parse_args():
         help="last hop, K (default: %(default)s)")  # fmt: skip
     add("--memory", default="4GiB",
         help="memory budget of each stage (default: %(default)s)")  # fmt: skip
-    add("--folder", type=Path, default=Path("papers-like"),
-        help="folder for all files (default: %(default)s)")  # fmt: skip
+    add(
+        "--folder",
+        type=Path,
+        help="folder for all files (default: papers-like-SCALE-COLUMNS)",
+    )
     add("--only", nargs="+", choices=[*STAGES, "peers"],
         default=list(STAGES), help="stages to run (default: all stages, "
         "without the peers)")  # fmt: skip
@@ -54,7 +60,10 @@ def parse_args():
     add("--threads", type=int, default=2,
         help="number of threads (default: %(default)s)")  # fmt: skip
     add("--run-one", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.folder is None:
+        args.folder = Path(f"papers-like-{args.scale:g}-{args.feat_dim}")
+    return args
 
 
 # Stages
@@ -222,25 +231,41 @@ def run_one(args):
     print(json.dumps({"seconds": seconds, "before": before}))
 
 
+def check_new(args):
+    """Refuse to compare peers with stages that only open what exists."""
+    for name, part in COMPARED.items():
+        if (args.folder / part / "manifest.json").exists():
+            raise SystemExit(
+                f"{args.folder / part} exists, so that {name} would take no "
+                f"time: give a new --folder to compare it with peers."
+            )
+
+
 def main():
     args = parse_args()
     if args.run_one:
         run_one(args)
         return
+    if "peers" in args.only:
+        check_new(args)
     print(
         f"scale {args.scale:g}, {args.feat_dim} columns, K={args.hops}, "
         f"memory {args.memory}, {args.threads} threads",
         flush=True,
     )
     args.folder.mkdir(parents=True, exist_ok=True)
-    ours = [measure(name, args) for name in STAGES if name in args.only]
+    # Peers are compared with our stages of the same run.
+    needed = COMPARED if "peers" in args.only else ()
+    ours = {
+        name: measure(name, args)
+        for name in STAGES
+        if name in args.only or name in needed
+    }
     if "peers" in args.only:
-        if not ours:
-            # Peers are compared with our stages of the same run.
-            ours = [measure(name, args) for name in ("prepare", "precompute")]
+        both = [ours[name] for name in COMPARED]
+        mine = sum(s for s, _ in both), max(p for _, p in both)
         for name in ("DGL", "scipy"):
             seconds, peak = measure(name, args)
-            mine = sum(s for s, _ in ours), max(p for _, p in ours)
             print(
                 f"{name}: {seconds / mine[0]:.2f}x our time, "
                 f"{peak / mine[1]:.1f}x our memory"

@@ -47,3 +47,19 @@ def test_batches_are_read_from_a_small_store(
     printed = capsys.readouterr().out
     assert printed.count("512 rows, 1 MiB") == 2
     assert printed.count("rows/s") == 6
+
+
+def test_peers_are_not_compared_with_stages_that_are_finished(
+    script, monkeypatch, tmp_path
+):
+    flags = ["--folder", str(tmp_path), "--only", "prepare", "peers"]
+    monkeypatch.setattr(sys, "argv", ["papers100m.py", *flags])
+    module = script("papers100m")
+    # Nothing is finished: the first stage begins.
+    monkeypatch.setattr(module, "measure", lambda name, _: sys.exit(name))
+    with pytest.raises(SystemExit, match="prepare"):
+        module.main()
+    (tmp_path / "hops").mkdir()
+    (tmp_path / "hops" / "manifest.json").write_text("{}")
+    with pytest.raises(SystemExit, match="hops exists, so that precompute"):
+        module.main()
