@@ -19,24 +19,20 @@ from ..storage.edge_sources import NpzEdges
 from ..storage.folder import (
     MANIFEST,
     Build,
-    FolderKind,
     build,
     check_output,
-    expect_files,
-    read_manifest,
-    verify_files,
 )
 from ..storage.free_disk import free_range
 from ..storage.keys import file_stamp
-from ..storage.npy_file import HEADER, map_file
+from ..storage.npy_file import HEADER
 from ..storage.npz_stream import Member
 from ..storage.sort_edges import build_disk_graph
 from ..storage.write_features import feature_source, write_features
+from .disk_data import KIND, DiskData
 from .node_data import SPLITS
 from .ogb import read_csv
 from .ogb_download import OgbDataset, download
 
-KIND = FolderKind("task", "prepare_ogb", ("graph", "feat"))
 _FILES = ("labels.npy", "train.npy", "valid.npy", "test.npy")
 #: Those that OGB stores as binary files, with one graph.
 DATASETS = {
@@ -46,94 +42,6 @@ DATASETS = {
 _ROWS = 1 << 20
 
 Opened = TypeVar("Opened", DiskGraph, DiskFeatures)
-
-
-class DiskData:
-    """A node classification task in a folder, opened without reading it.
-
-    Parameters
-    ----------
-    path : path
-        The folder, written by :func:`prepare_ogb`.
-
-    Attributes
-    ----------
-    graph : DiskGraph
-    feat : DiskFeatures
-    labels : Tensor
-        int64, mapped into memory; -1 where there is none.
-    train, valid, test : Tensor
-        int64 node ids.
-    num_classes : int
-    name : str
-    key : str
-        Stands for the content of all of it.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self.manifest = read_manifest(self.path, KIND)
-        self.graph = DiskGraph(self.path / "graph")
-        self.feat = DiskFeatures(self.path / "feat")
-        for part in (self.graph, self.feat):
-            if part.key not in self.manifest["parts"]:
-                raise DGLError(
-                    f"{part.path} is not the one that {self.path} was made "
-                    f"with: remove {self.path} and run prepare_ogb again."
-                )
-        # Labels and ids are small, and nobody looks at them again.
-        verify_files(self.path, self.manifest)
-        n = self.graph.num_nodes()
-        shapes = {
-            name: ("<i8", entry.shape[:1])
-            for name, entry in self.manifest.files.items()
-        }
-        shapes["labels.npy"] = ("<i8", (n,))
-        expect_files(self.path, self.manifest, shapes)
-        self.labels = self._tensor("labels.npy")
-        # Copied: what indexes should not be a file.
-        self.train = self._tensor("train.npy").clone()
-        self.valid = self._tensor("valid.npy").clone()
-        self.test = self._tensor("test.npy").clone()
-        self.num_classes: int = self.manifest["num_classes"]
-        self.name: str = self.manifest["name"]
-        for split in SPLITS:
-            ids = getattr(self, split)
-            if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
-                raise DGLError(
-                    f"{self.path / split}.npy holds ids that are no nodes: "
-                    f"run prepare_ogb again."
-                )
-
-    def _tensor(self, name: str) -> torch.Tensor:
-        # Not read-only, as torch cannot know that; the file stays as it is.
-        array = map_file(self.path / name, self.manifest.files[name], "c")
-        return torch.from_numpy(np.asarray(array))
-
-    @property
-    def key(self) -> str:
-        return self.manifest.key
-
-    @property
-    def num_feats(self) -> int:
-        """Columns of the features."""
-        return self.feat.shape[1]
-
-    def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
-        verify_files(self.path, self.manifest)
-        self.graph.verify()
-        self.feat.verify()
-
-    def __repr__(self) -> str:
-        counts = [
-            f"{self.graph.num_nodes():,} nodes",
-            f"{self.graph.num_edges():,} edges",
-            f"{self.num_feats:,} columns",
-            f"{self.num_classes:,} classes",
-            *(f"{len(getattr(self, name)):,} {name}" for name in SPLITS),
-        ]
-        return f"DiskData({self.name!r}, {', '.join(counts)})"
 
 
 def prepare_ogb(
