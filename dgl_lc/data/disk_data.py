@@ -16,7 +16,7 @@ from ..storage.folder import (
     verify_files,
 )
 from ..storage.npy_file import map_file
-from .node_data import SPLITS
+from .node_data import SPLITS, task_counts
 
 KIND = FolderKind("task", "prepare_ogb", ("graph", "feat"))
 
@@ -99,11 +99,4 @@ class DiskData:
         self.feat.verify()
 
     def __repr__(self) -> str:
-        counts = [
-            f"{self.graph.num_nodes():,} nodes",
-            f"{self.graph.num_edges():,} edges",
-            f"{self.num_feats:,} columns",
-            f"{self.num_classes:,} classes",
-            *(f"{len(getattr(self, name)):,} {name}" for name in SPLITS),
-        ]
-        return f"DiskData({self.name!r}, {', '.join(counts)})"
+        return f"DiskData({self.name!r}, {task_counts(self)})"
