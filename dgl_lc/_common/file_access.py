@@ -6,6 +6,7 @@ replaced in one step, so that a reader sees the old content or the new one.
 """
 
 import contextlib
+import io
 import os
 import secrets
 import stat
@@ -88,6 +89,22 @@ def replace_file(
             temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def replace_buffered(
+    path: Path, write: Callable[[BinaryIO], None], temporary: Path | None = None
+) -> None:
+    """As :func:`replace_file`, for libraries that expect a buffered file.
+
+    They do not look how much of what they write an unbuffered file takes.
+    """
+
+    def write_buffered(file: BinaryIO) -> None:
+        buffered = io.BufferedWriter(file)  # type: ignore[type-var]
+        write(buffered)
+        buffered.detach()
+
+    replace_file(path, write_buffered, temporary)
 
 
 def sync_folder(path: Path) -> None:

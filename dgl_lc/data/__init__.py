@@ -3,9 +3,10 @@
 from ..storage.disk_features import DiskFeatures
 from ..storage.sort_edges import build_disk_graph
 from ..storage.write_features import write_features
+from .disk_data import DiskData
 from .files import save_npz
 from .node_data import NodeData
-from .ogb_binary import DiskData, prepare_ogb
+from .ogb_binary import prepare_ogb
 from .papers_like import write_papers_like
 from .sources import load
 from .synthetic import block_model, power_law_graph

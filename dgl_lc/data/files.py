@@ -1,7 +1,6 @@
 """Tasks in NumPy's files: one npz file, or a folder of npy files."""
 
 import os
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
+from .._common.files import replace_buffered
 from ..storage.numpy_files import (
     check_range,
     csr_rows,
@@ -17,7 +17,7 @@ from ..storage.numpy_files import (
     read_npy,
     read_npz,
 )
-from .node_data import SPLITS, NodeData
+from .node_data import SPLITS, NodeData, errors_name
 from .undirected import both_directions
 
 _NEEDED = ("edges", "labels", *SPLITS)
@@ -107,7 +107,7 @@ def save_npz(data: NodeData, path: str | os.PathLike) -> None:
     if path.suffix != ".npz":
         raise DGLError(f"path should end in .npz, got {str(path)!r}.")
     if not path.parent.is_dir():
-        raise DGLError(f"path: the folder {str(path.parent)!r} is not there.")
+        raise DGLError(f"path: the folder {str(path.parent)!r} does not exist.")
     arrays: dict[str, Any] = {
         "num_nodes": np.int64(data.graph.num_nodes()),
         "num_classes": np.int64(data.num_classes),
@@ -121,16 +121,7 @@ def save_npz(data: NodeData, path: str | os.PathLike) -> None:
         arrays[split] = getattr(data, split).cpu().numpy()
     if data._train_graph is not None:
         arrays["train_edges"] = _edges(data._train_graph)
-    # In the same folder: only then is the replacement one step.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(part, "xb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+    replace_buffered(path, lambda file: np.savez(file, **arrays))
 
 
 def _edges(graph: dgl.DGLGraph) -> np.ndarray:
@@ -161,7 +152,12 @@ def _make(
     n = _scalar(arrays, "num_nodes", path, len(labels))
     if n < 1:
         raise DGLError(f"{path} has {n} nodes: at least one is needed.")
-    classes = max(1, int(labels.max(initial=-1)) + 1)
+    if len(labels) != n:
+        raise DGLError(
+            f"{path}: labels has {len(labels)} entries, but there are {n} "
+            f"nodes: give one for each node, -1 where there is none."
+        )
+    classes = max(1, int(labels.max()) + 1)
     own = None
     if "train_edges" in arrays:
         own = _graph(arrays["train_edges"], n, f"{path}: train_edges", False)
@@ -171,7 +167,7 @@ def _make(
         split: torch.from_numpy(integers(arrays[split], f"{path}: {split}"))
         for split in SPLITS
     }
-    try:
+    with errors_name(path):
         return NodeData(
             graph=graph,
             feat=feat,
@@ -182,8 +178,6 @@ def _make(
             inductive=bool(_scalar(arrays, "inductive", path, 0)),
             _train_graph=own,
         )
-    except DGLError as error:
-        raise DGLError(f"{path}: {error}") from None
 
 
 def _scalar(
@@ -232,7 +226,8 @@ def _features(
             f"float32."
         )
     # Mapped features in the right type stay on the disk.
-    return torch.from_numpy(feat.astype(np.float32, copy=False))
+    with np.errstate(over="ignore"):
+        return torch.from_numpy(feat.astype(np.float32, copy=False))
 
 
 def _dense(
@@ -251,7 +246,14 @@ def _dense(
             f"{values.dtype}."
         )
     rows = csr_rows(indptr, indices, (num_nodes, columns), f"{path}: feat")
-    feat = np.zeros((num_nodes, columns), dtype=np.float32)
+    try:
+        feat = np.zeros((num_nodes, columns), dtype=np.float32)
+    except (MemoryError, ValueError):
+        raise DGLError(
+            f"{path}: feat_dim={columns} is too large: {num_nodes} rows of so "
+            f"many columns do not fit into memory."
+        ) from None
     # Entries stored more than once add up, as in every CSR matrix.
-    np.add.at(feat, (rows, indices), values.astype(np.float32))
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add.at(feat, (rows, indices), values.astype(np.float32))
     return torch.from_numpy(feat)

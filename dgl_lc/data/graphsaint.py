@@ -1,14 +1,16 @@
 """Tasks in the files of GraphSAINT: Flickr, and the Reddit of the paper."""
 
-import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dgl
 import numpy as np
 import torch
 from dgl import DGLError
 
+from .._common.json_files import read_json
 from ..storage.numpy_files import (
     check_range,
     csr_rows,
@@ -16,7 +18,7 @@ from ..storage.numpy_files import (
     read_npy,
     read_npz,
 )
-from .node_data import NodeData
+from .node_data import NodeData, errors_name
 
 FILES = (
     "adj_full.npz",
@@ -75,7 +77,7 @@ def load_graphsaint(
     # In the order of the file: the rows of a large file are read faster.
     train = np.sort(splits["train"]) if standardize else None
     feat = _features(feats, train)
-    try:
+    with errors_name(folder):
         return NodeData(
             graph=graph,
             feat=feat,
@@ -86,8 +88,6 @@ def load_graphsaint(
             inductive=True,
             _train_graph=train_graph,
         )
-    except DGLError as error:
-        raise DGLError(f"{folder}: {error}") from None
 
 
 def _read_graph(path: Path) -> dgl.DGLGraph:
@@ -99,16 +99,16 @@ def _read_graph(path: Path) -> dgl.DGLGraph:
             f"{path} has no {', '.join(missing)}: save the adjacency matrix "
             f"with scipy.sparse.save_npz, in CSR format."
         )
-    if "format" in arrays and arrays["format"].item() not in (b"csr", "csr"):
+    form = arrays.get("format", np.array("csr")).tolist()
+    if form not in (b"csr", "csr"):
         raise DGLError(
-            f"{path} is in the format {arrays['format'].item()!r}: save "
-            f"matrix.tocsr()."
+            f"{path} is in the format {form!r}: save matrix.tocsr()."
         )
     shape = integers(arrays["shape"], f"{path}: shape")
-    if len(shape) != 2 or shape[0] != shape[1]:
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 1:
         raise DGLError(
             f"{path} has shape {tuple(shape.tolist())}: an adjacency matrix "
-            f"is square."
+            f"is square, and has a row for each node."
         )
     n = int(shape[0])
     source = integers(arrays["indices"], f"{path}: indices")
@@ -129,20 +129,8 @@ def _read_graph(path: Path) -> dgl.DGLGraph:
     )
 
 
-def _read_json(path: Path) -> dict:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DGLError(f"{path} is not JSON: {error}") from None
-    if not isinstance(content, dict):
-        raise DGLError(
-            f"{path} should hold a JSON object, got a {type(content).__name__}."
-        )
-    return content
-
-
 def _read_roles(path: Path, num_nodes: int) -> dict[str, np.ndarray]:
-    roles = _read_json(path)
+    roles = read_json(path)
     splits = {}
     for name, role in _ROLES.items():
         ids = roles.get(role)
@@ -157,13 +145,15 @@ def _read_roles(path: Path, num_nodes: int) -> dict[str, np.ndarray]:
 
 def _read_labels(path: Path, num_nodes: int) -> tuple[np.ndarray, int]:
     """The labels, and how many classes there are."""
-    class_map = _read_json(path)
+    class_map = read_json(path)
     try:
         nodes = [int(node) for node in class_map]
     except ValueError as error:
         raise DGLError(f"{path}: keys should be node ids: {error}") from None
     if not nodes:
         raise DGLError(f"{path} is empty: give the class of each node.")
+    if len(set(nodes)) < len(nodes):
+        raise DGLError(f"{path} holds a node more than once.")
     if min(nodes) < 0 or max(nodes) >= num_nodes:
         wrong = min(nodes) if min(nodes) < 0 else max(nodes)
         raise DGLError(
@@ -177,7 +167,7 @@ def _read_labels(path: Path, num_nodes: int) -> tuple[np.ndarray, int]:
         classes = _plain_integers(values, str(path))
         if classes.min() < 0:
             raise DGLError(
-                f"{path} holds the class {classes.min()}: leave out nodes "
+                f"{path} holds the class {classes.min()}: omit nodes "
                 f"that have none."
             )
         # GraphSAINT counts classes from the lowest one.
@@ -188,7 +178,7 @@ def _read_labels(path: Path, num_nodes: int) -> tuple[np.ndarray, int]:
     return labels, num_classes
 
 
-def _plain_integers(values: list, what: str) -> np.ndarray:
+def _plain_integers(values: list[Any], what: str) -> np.ndarray:
     # NumPy would turn true into 1, and a mixture into a string.
     if not all(type(value) is int for value in values):
         raise DGLError(f"{what} should hold integers only.")
@@ -198,10 +188,10 @@ def _plain_integers(values: list, what: str) -> np.ndarray:
         raise DGLError(f"{what} holds integers that are too large.") from None
 
 
-def _one_hot(values: list, path: Path) -> tuple[np.ndarray, int]:
+def _one_hot(values: list[Any], path: Path) -> tuple[np.ndarray, int]:
     try:
         rows = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         rows = np.empty(0)
     if rows.ndim != 2 or not np.isin(rows, (0, 1)).all():
         raise DGLError(
@@ -219,28 +209,33 @@ def _one_hot(values: list, path: Path) -> tuple[np.ndarray, int]:
 
 def _features(feats: np.ndarray, train: np.ndarray | None) -> torch.Tensor:
     """The features in float32, standardised if there are training nodes."""
-    shift, scale = np.float64(0), np.float64(1)
-    if train is not None:
-        shift, scale = _moments(feats, train)
+    shift, scale = np.zeros(1), np.ones(1)
     made = np.empty(feats.shape, dtype=np.float32)
-    for begin in range(0, len(feats), _ROWS):
-        rows = slice(begin, begin + _ROWS)
-        made[rows] = (feats[rows].astype(np.float64) - shift) / scale
+    # Numbers that are infinite, or nan, stay so.
+    with np.errstate(all="ignore"):
+        if train is not None:
+            shift, scale = _moments(feats, train)
+        for begin in range(0, len(feats), _ROWS):
+            rows = slice(begin, begin + _ROWS)
+            made[rows] = (feats[rows].astype(np.float64) - shift) / scale
     return torch.from_numpy(made)
 
 
-def _moments(feats: np.ndarray, train: np.ndarray):
+def _moments(
+    feats: np.ndarray, train: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation over training nodes, piece by piece."""
 
-    def pieces():
+    def pieces() -> Iterator[np.ndarray]:
         for begin in range(0, len(train), _ROWS):
             yield feats[train[begin : begin + _ROWS]].astype(np.float64)
 
-    mean = sum(piece.sum(axis=0) for piece in pieces()) / len(train)
-    variance = sum(((piece - mean) ** 2).sum(axis=0) for piece in pieces())
+    zero = np.zeros(feats.shape[1])
+    mean = sum((p.sum(axis=0) for p in pieces()), zero) / len(train)
+    variance = sum((((p - mean) ** 2).sum(axis=0) for p in pieces()), zero)
     scale = np.sqrt(variance / len(train))
     # The mean of equal numbers is off by rounding, so that a constant column
     # has a tiny deviation, which would blow up the other nodes' values.
     first = feats[train[0]].astype(np.float64)
-    varies = sum((piece != first).any(axis=0) for piece in pieces())
-    return mean, np.where(varies, scale, 1.0)
+    varies = sum(((p != first).any(axis=0) for p in pieces()), zero)
+    return mean, np.where(varies > 0, scale, 1.0)

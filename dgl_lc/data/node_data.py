@@ -1,8 +1,12 @@
 """A graph with features, labels and a split: what the models learn from."""
 
+import contextlib
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
 
 import dgl
 import torch
@@ -107,16 +111,8 @@ class NodeData:
         )
 
     def __repr__(self) -> str:
-        counts = [
-            f"{self.graph.num_nodes():,} nodes",
-            f"{self.graph.num_edges():,} edges",
-            f"{self.num_feats:,} columns",
-            f"{self.num_classes:,} classes",
-            *(f"{len(getattr(self, name)):,} {name}" for name in SPLITS),
-        ]
-        if self.inductive:
-            counts.append("inductive")
-        return f"NodeData({self.name!r}, {', '.join(counts)})"
+        text = f"{self.name!r}, {task_counts(self)}"
+        return f"NodeData({text}{', inductive' * self.inductive})"
 
     def _check_feat(self) -> None:
         if self.feat.dim() != 2:
@@ -194,7 +190,7 @@ class NodeData:
             if len(bare):
                 raise DGLError(
                     f"{name} holds node {int(ids[bare[0]])}, the label of "
-                    f"which is -1, none: leave such nodes out, with "
+                    f"which is -1, none: omit such nodes, with "
                     f"{name}[labels[{name}] >= 0]."
                 )
 
@@ -216,9 +212,45 @@ class NodeData:
             if len(seen):
                 raise DGLError(
                     f"the training graph has an edge at node "
-                    f"{int(ids[seen[0]])}, which is in {name}: leave out "
+                    f"{int(ids[seen[0]])}, which is in {name}: omit "
                     f"edges at nodes that training may not see."
                 )
+
+
+class _Task(Protocol):
+    """What a task in memory and one on disk have in common."""
+
+    @property
+    def graph(self) -> Any: ...
+
+    @property
+    def num_feats(self) -> int: ...
+
+    num_classes: int
+    train: torch.Tensor
+    valid: torch.Tensor
+    test: torch.Tensor
+
+
+def task_counts(task: _Task) -> str:
+    """The sizes of a task, to be printed."""
+    counts = {
+        "nodes": task.graph.num_nodes(),
+        "edges": task.graph.num_edges(),
+        "columns": task.num_feats,
+        "classes": task.num_classes,
+        **{name: len(getattr(task, name)) for name in SPLITS},
+    }
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+@contextlib.contextmanager
+def errors_name(path: Path) -> Iterator[None]:
+    """Let errors about a task begin with the file that it was read from."""
+    try:
+        yield
+    except DGLError as error:
+        raise DGLError(f"{path}: {error}") from None
 
 
 def _check_graph(name: str, graph: object) -> None:

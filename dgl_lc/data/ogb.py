@@ -1,23 +1,21 @@
 """Tasks of the Open Graph Benchmark, from the csv files as published."""
 
 import os
-import zlib
 from pathlib import Path
+from typing import Any
 
 import dgl
 import numpy as np
-import pandas as pd
 import torch
 from dgl import DGLError
 
+from ..storage.csv_file import read_tables
 from ..storage.numpy_files import check_range
-from .node_data import SPLITS, NodeData
-from .ogb_download import OgbDataset, download
+from .node_data import NodeData, errors_name
+from .ogb_download import OgbDataset, find_files
 from .undirected import both_directions
 
 _RAW = ("edge", "node-feat", "node-label", "num-node-list")
-_BROKEN = (OSError, EOFError, ValueError, OverflowError, zlib.error)
-
 
 #: Those with one graph, features and one class for each node.
 DATASETS = {
@@ -69,35 +67,22 @@ def load_ogb(
             f"name={name!r} is not known: choose one of {', '.join(DATASETS)}."
         )
     dataset = DATASETS[key]
-    base = Path(folder)
-    home = base
-    if not (base / "raw").is_dir():
-        home = base / key.replace("-", "_")
-        if not home.is_dir() or not any(home.iterdir()):
-            download(key, dataset, base, home, _files(dataset, home))
-    missing = [
-        str(file) for file in _files(dataset, home) if not file.is_file()
-    ]
-    if missing:
-        raise DGLError(
-            f"{key} is incomplete: {', '.join(missing)} not there. Unpack "
-            f"{dataset.url} again, or remove {home} to have it downloaded."
-        )
+
+    def wanted(home: Path) -> list[Path]:
+        splits = dataset.split_files(home).values()
+        return [*_raw_files(home), *splits]
+
+    home = find_files(key, dataset, Path(folder), wanted)
     return _read(key, home, add_reverse)
 
 
-def _files(dataset: OgbDataset, home: Path) -> list[Path]:
-    raw = [home / "raw" / f"{name}.csv.gz" for name in _RAW]
-    return raw + [_split_file(dataset, home, split) for split in SPLITS]
-
-
-def _split_file(dataset: OgbDataset, home: Path, split: str) -> Path:
-    return home / "split" / dataset.split / f"{split}.csv.gz"
+def _raw_files(home: Path) -> list[Path]:
+    return [home / "raw" / f"{name}.csv.gz" for name in _RAW]
 
 
 def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
     dataset = DATASETS[name]
-    edge, node_feat, node_label, num_node_list = _files(dataset, home)[:4]
+    edge, node_feat, node_label, num_node_list = _raw_files(home)
     counts = read_csv(num_node_list, np.int64, columns=1)
     if len(counts) != 1:
         raise DGLError(
@@ -105,11 +90,6 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
             f"graph, got {len(counts)}."
         )
     n = int(counts[0, 0])
-    source, target = read_csv(edge, np.int64, columns=2).T
-    for ends in (source, target):
-        check_range(ends, n, str(edge), "nodes")
-    if add_reverse:
-        source, target = both_directions(source, target, n)
     feat = read_csv(node_feat, np.float32)
     if np.isnan(feat).any():
         raise DGLError(f"{node_feat} has empty fields, or nan.")
@@ -120,11 +100,16 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
                 f"{file} has {len(rows)} rows, but {num_node_list} says "
                 f"{n} nodes."
             )
-    splits = {}
-    for split in SPLITS:
-        ids = read_csv(_split_file(dataset, home, split), np.int64, columns=1)
-        splits[split] = torch.from_numpy(ids[:, 0].copy())
-    try:
+    source, target = read_csv(edge, np.int64, columns=2).T
+    for ends in (source, target):
+        check_range(ends, n, str(edge), "nodes")
+    if add_reverse:
+        source, target = both_directions(source, target, n)
+    splits = {
+        split: torch.from_numpy(read_csv(path, np.int64, columns=1)[:, 0])
+        for split, path in dataset.split_files(home).items()
+    }
+    with errors_name(home):
         return NodeData(
             graph=dgl.graph(
                 (
@@ -134,26 +119,24 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
                 num_nodes=n,
             ),
             feat=torch.from_numpy(feat),
-            labels=torch.from_numpy(labels.copy()),
+            labels=torch.from_numpy(labels),
             num_classes=dataset.num_classes,
             name=name,
             inductive=False,
             **splits,
         )
-    except DGLError as error:
-        raise DGLError(f"{home}: {error}") from None
 
 
-def read_csv(path: Path, dtype: type, columns: int | None = None) -> np.ndarray:
-    """A matrix of numbers, without a header."""
-    try:
-        table = pd.read_csv(path, compression="gzip", header=None, dtype=dtype)
-    except _BROKEN as error:
-        raise DGLError(f"{path} cannot be read: {error}") from None
-    if columns is not None and table.shape[1] != columns:
+def read_csv(path: Path, dtype: Any, columns: int | None = None) -> np.ndarray:
+    """Read a matrix of numbers, without a header."""
+    # pandas gives column after column; a gather of rows is faster if these
+    # are contiguous.
+    tables = [np.ascontiguousarray(table) for table in read_tables(path, dtype)]
+    if not tables:
+        raise DGLError(f"{path} cannot be read: it is empty.")
+    found = np.concatenate(tables)
+    if columns is not None and found.shape[1] != columns:
         raise DGLError(
-            f"{path} has {table.shape[1]} columns, wanted "
-            f"{'is' if columns == 1 else 'are'} {columns}."
+            f"{path} has {found.shape[1]} columns, but should have {columns}."
         )
-    # Column after column in pandas; a gather of rows wants them contiguous.
-    return np.array(table.to_numpy(), order="C")
+    return found

@@ -9,131 +9,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from dgl import DGLError
 
+from .._common.bytes import parse_bytes
 from ..storage.disk_features import DiskFeatures, check_stored
 from ..storage.disk_graph import DiskGraph
 from ..storage.edge_sources import NpzEdges
-from ..storage.folder import (
-    MANIFEST,
-    Build,
-    FolderKind,
-    build,
-    check_output,
-    expect_files,
-    read_manifest,
-    verify_files,
-)
+from ..storage.folder import MANIFEST, build, check_output
 from ..storage.free_disk import free_range
 from ..storage.keys import file_stamp
-from ..storage.npy_file import HEADER, map_file
 from ..storage.npz_stream import Member
 from ..storage.sort_edges import build_disk_graph
+from ..storage.sort_memory import Budget
 from ..storage.write_features import feature_source, write_features
-from .node_data import SPLITS
-from .ogb import read_csv
-from .ogb_download import OgbDataset, download
+from .disk_data import KIND, DiskData
+from .disk_labels import split_room, write_labels, write_split
+from .ogb_download import OgbDataset, find_files
 
-KIND = FolderKind("task", "prepare_ogb", ("graph", "feat"))
 _FILES = ("labels.npy", "train.npy", "valid.npy", "test.npy")
 #: Those that OGB stores as binary files, with one graph.
 DATASETS = {
     "ogbn-papers100M": OgbDataset("papers100M-bin", "time", 172, 140 * 10**9)
 }
-#: Labels that are read at a time.
-_ROWS = 1 << 20
-
 Opened = TypeVar("Opened", DiskGraph, DiskFeatures)
-
-
-class DiskData:
-    """A node classification task in a folder, opened without reading it.
-
-    Parameters
-    ----------
-    path : path
-        The folder, written by :func:`prepare_ogb`.
-
-    Attributes
-    ----------
-    graph : DiskGraph
-    feat : DiskFeatures
-    labels : Tensor
-        int64, mapped into memory; -1 where there is none.
-    train, valid, test : Tensor
-        int64 node ids.
-    num_classes : int
-    name : str
-    key : str
-        Stands for the content of all of it.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self.manifest = read_manifest(self.path, KIND)
-        self.graph = DiskGraph(self.path / "graph")
-        self.feat = DiskFeatures(self.path / "feat")
-        for part in (self.graph, self.feat):
-            if part.key not in self.manifest["parts"]:
-                raise DGLError(
-                    f"{part.path} is not the one that {self.path} was made "
-                    f"with: remove {self.path} and run prepare_ogb again."
-                )
-        # Labels and ids are small, and nobody looks at them again.
-        verify_files(self.path, self.manifest)
-        n = self.graph.num_nodes()
-        shapes = {
-            name: ("<i8", entry.shape[:1])
-            for name, entry in self.manifest.files.items()
-        }
-        shapes["labels.npy"] = ("<i8", (n,))
-        expect_files(self.path, self.manifest, shapes)
-        self.labels = self._tensor("labels.npy")
-        # Copied: what indexes should not be a file.
-        self.train = self._tensor("train.npy").clone()
-        self.valid = self._tensor("valid.npy").clone()
-        self.test = self._tensor("test.npy").clone()
-        self.num_classes: int = self.manifest["num_classes"]
-        self.name: str = self.manifest["name"]
-        for split in SPLITS:
-            ids = getattr(self, split)
-            if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
-                raise DGLError(
-                    f"{self.path / split}.npy holds ids that are no nodes: "
-                    f"run prepare_ogb again."
-                )
-
-    def _tensor(self, name: str) -> torch.Tensor:
-        # Not read-only, as torch cannot know that; the file stays as it is.
-        array = map_file(self.path / name, self.manifest.files[name], "c")
-        return torch.from_numpy(np.asarray(array))
-
-    @property
-    def key(self) -> str:
-        return self.manifest.key
-
-    @property
-    def num_feats(self) -> int:
-        """Columns of the features."""
-        return self.feat.shape[1]
-
-    def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
-        verify_files(self.path, self.manifest)
-        self.graph.verify()
-        self.feat.verify()
-
-    def __repr__(self) -> str:
-        counts = [
-            f"{self.graph.num_nodes():,} nodes",
-            f"{self.graph.num_edges():,} edges",
-            f"{self.num_feats:,} columns",
-            f"{self.num_classes:,} classes",
-            *(f"{len(getattr(self, name)):,} {name}" for name in SPLITS),
-        ]
-        return f"DiskData({self.name!r}, {', '.join(counts)})"
 
 
 def prepare_ogb(
@@ -152,7 +51,7 @@ def prepare_ogb(
     """Turn OGB's binary files into a task on disk, in bounded memory.
 
     Where they are missing, OGB's own functions download them. What is
-    finished is kept: a killed run goes on where it stopped, and a second
+    finished is kept: a killed run resumes where it stopped, and a second
     call only opens the folder.
 
     Parameters
@@ -165,12 +64,13 @@ def prepare_ogb(
     name : str, optional
         ogbn-papers100M.
     memory : int or str, optional
-        What may be allocated.
+        What may be allocated, beside the ids of the split, which the result
+        holds.
     add_reverse, drop_loops : bool, optional
         As in :func:`dgl_lc.data.build_disk_graph`. The files have one
         direction, citations.
     dtype : torch.dtype, optional
-        Of the features: float32, float16 or bfloat16.
+        The type of the features: float32, float16 or bfloat16.
     width : int, optional
         Columns in a file of features.
     consume_raw : bool, optional
@@ -178,7 +78,8 @@ def prepare_ogb(
         and to delete it once graph and features are written. For small
         disks.
     progress : bool, optional
-        Show progress bars. Default: in a terminal, if it takes a while.
+        Whether to show progress bars. Default: in a terminal, if it takes a
+        while.
 
     Returns
     -------
@@ -191,12 +92,23 @@ def prepare_ogb(
             f"Smaller ones are read by load_ogb."
         )
     check_output(Path(out), KIND, _FILES, resume=True)
-    home = _home(name, Path(root), Path(out))
+    # Before the hours that the edges take.
+    split_room(Budget(parse_bytes(memory)))
+    stored = check_stored(dtype)
+    dataset = DATASETS[name]
+
+    def wanted(home: Path) -> list[Path]:
+        raw = home / "raw"
+        files = [raw / "node-label.npz", *dataset.split_files(home).values()]
+        parts = (Path(out) / part / MANIFEST for part in ("graph", "feat"))
+        if not all(part.exists() for part in parts):
+            files.insert(0, raw / "data.npz")
+        return files
+
+    home = find_files(name, dataset, Path(root), wanted)
     data = home / "raw" / "data.npz"
     if data.exists():
-        # Before the hours that the edges take.
         feature_source(data)
-    stored = check_stored(dtype)
     graph_options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
     feat_options = {"width": width, "dtype": stored.name}
 
@@ -235,36 +147,8 @@ def prepare_ogb(
             f"{data}: node_feat has {feat.shape[0]} rows, but there are "
             f"{graph.num_nodes()} nodes."
         )
-    _labels_and_split(name, home, Path(out), graph, feat)
+    _labels_and_split(name, home, Path(out), graph, feat, memory)
     return DiskData(out)
-
-
-def _home(name: str, root: Path, out: Path) -> Path:
-    """The folder of the dataset, with its files."""
-    dataset = DATASETS[name]
-    home = root
-    if not (root / "raw").is_dir():
-        home = root / name.replace("-", "_")
-    wanted = [
-        home / "raw" / "data.npz",
-        home / "raw" / "node-label.npz",
-        *(_split_file(dataset, home, split) for split in SPLITS),
-    ]
-    if not home.is_dir() or not any(home.iterdir()):
-        download(name, dataset, root, home, wanted)
-    if all((out / part / MANIFEST).exists() for part in ("graph", "feat")):
-        wanted = wanted[1:]
-    missing = [str(file) for file in wanted if not file.is_file()]
-    if missing:
-        raise DGLError(
-            f"{name} is incomplete: {', '.join(missing)} not there. Unpack "
-            f"{dataset.url} again, or remove {home} to have it downloaded."
-        )
-    return home
-
-
-def _split_file(dataset: OgbDataset, home: Path, split: str) -> Path:
-    return home / "split" / dataset.split / f"{split}.csv.gz"
 
 
 def _step(
@@ -274,7 +158,7 @@ def _step(
     raw: Path,
     make: Callable[[], Opened],
 ) -> Opened:
-    """Make a part of the task, or open it where the raw file is gone."""
+    """Make a part of the task, or open it where the raw file was deleted."""
     if raw.exists():
         return make()
     opened = kind(folder)
@@ -333,72 +217,26 @@ def _features(
 
 
 def _labels_and_split(
-    name: str, home: Path, out: Path, graph: DiskGraph, feat: DiskFeatures
+    name: str,
+    home: Path,
+    out: Path,
+    graph: DiskGraph,
+    feat: DiskFeatures,
+    memory: int | str,
 ) -> None:
     dataset = DATASETS[name]
-    member = Member(home / "raw" / "node-label.npz", "node_label")
-    made_from = {"labels": member.made_from()}
-    for split in SPLITS:
-        made_from[split] = file_stamp(_split_file(dataset, home, split))
-    # Only content: files may be copied.
+    splits = dataset.split_files(home)
+    labels = Member(home / "raw" / "node-label.npz", "node_label")
+    made_from = {"labels": labels.made_from()}
+    made_from |= {split: file_stamp(path) for split, path in splits.items()}
+    # Only what stands for the content: files may be copied.
     for stamp in made_from.values():
         stamp.pop("modified", None)
     options = {"name": name, "graph": graph.key, "feat": feat.key}
     with build(out, KIND, _FILES, made_from, options) as work:
         if work is None:
             return
-        labels = _labels(member, work, graph.num_nodes(), dataset.num_classes)
-        _split(dataset, home, work, labels)
-        work.finish(
-            name=name,
-            num_classes=dataset.num_classes,
-            parts=[graph.key, feat.key],
-        )
-
-
-def _labels(member: Member, work: Build, n: int, classes: int) -> np.ndarray:
-    """Classes as int64, -1 where the file has nan."""
-    if member.num_values != n or member.shape[0] != n:
-        raise DGLError(
-            f"{member.what} has shape {member.shape}, wanted is one label for "
-            f"each of {n} nodes."
-        )
-    if member.dtype.kind not in "fiu":
-        raise DGLError(
-            f"{member.what} should hold numbers, got {member.dtype}."
-        )
-    file = work.array("labels.npy", np.int64)
-    for values in member.values(_ROWS):
-        known = ~np.isnan(values)
-        part = np.full(len(values), -1)
-        part[known] = values[known]
-        wrong = known & ((part != values) | (part < 0) | (part >= classes))
-        if wrong.any():
-            place = int(np.argmax(wrong))
-            raise DGLError(
-                f"{member.what} holds {values[place]} at node "
-                f"{file.count + place}, but classes go from 0 to "
-                f"{classes - 1}; nan is no label."
-            )
-        file.append(part)
-    return np.memmap(file.path, np.int64, "r", HEADER, (n,))
-
-
-def _split(
-    dataset: OgbDataset, home: Path, work: Build, labels: np.ndarray
-) -> None:
-    taken = np.empty(0, np.int64)
-    for split in SPLITS:
-        path = _split_file(dataset, home, split)
-        ids = read_csv(path, np.int64, columns=1)[:, 0]
-        if len(ids) == 0 or ids.min() < 0 or ids.max() >= len(labels):
-            raise DGLError(
-                f"{path} should hold ids of nodes, 0 to {len(labels) - 1}."
-            )
-        if (labels[ids] < 0).any():
-            node = int(ids[np.argmax(labels[ids] < 0)])
-            raise DGLError(f"{path} holds node {node}, which has no label.")
-        taken = np.concatenate([taken, ids])
-        if len(np.unique(taken)) < len(taken):
-            raise DGLError(f"{path} holds nodes that are in a split already.")
-        work.array(f"{split}.npy", np.int64).append(ids)
+        n, classes = graph.num_nodes(), dataset.num_classes
+        write_labels(labels, work, n, classes)
+        write_split(splits, work, n, Budget(parse_bytes(memory)))
+        work.finish(name=name, num_classes=classes, parts=[graph.key, feat.key])

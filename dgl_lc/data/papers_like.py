@@ -5,37 +5,47 @@ made again: OGB stores all sources before all targets, and each half is
 written as it comes, without a file in between.
 """
 
-import csv
 import gzip
-import io
 import os
-import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from dgl import DGLError
 from tqdm.auto import tqdm
 
 from .._common.bytes import format_bytes, parse_bytes
-from .._common.jit import jit
+from .._common.files import replace_buffered
 from .._common.json_files import read_json, write_json
+from .._common.progress import progress_bar
 from .._common.threads import num_threads, ranges, run_parallel
+from ..storage.free_disk import check_free
+from ..storage.sort_memory import Budget
+from ..storage.work_space import WorkSpace
+from .papers_rule import (
+    NUM_CLASSES,
+    Rule,
+    cite,
+    describe,
+    label_nodes,
+    make_rule,
+)
 
 NUM_NODES = 111_059_956
 NUM_EDGES = 1_615_685_872
-NUM_CLASSES = 172
 #: Labelled nodes in training, validation and test, the oldest first.
 SPLIT = {"train": 1_207_179, "valid": 125_265, "test": 214_338}
-#: The share of citations inside a class, and of those to well-known papers.
-_HOMOPHILY = 0.5
-_FAMOUS = 0.7
 #: The length of the class means; the noise has unit variance.
 _SIGNAL = 3.0
 _FOLDER = "ogbn_papers100M"
 _NOTE = "papers_like.json"
+#: Bytes that are generated at a time, if memory allows.
+_PIECE = 1 << 26
+#: Nodes whose labels are written at a time. Not by memory: what is compressed
+#: depends a little on how it is cut.
+_NODES = 1 << 16
 
 
 def write_papers_like(
@@ -69,12 +79,13 @@ def write_papers_like(
     memory : int or str, optional
         What may be allocated.
     progress : bool, optional
-        Show progress bars. Default: in a terminal, if it takes a while.
+        Whether to show progress bars. Default: in a terminal, if it takes a
+        while.
 
     Returns
     -------
     Path
-        The folder of the data set. If it is there already, nothing is done.
+        The folder of the data set. If it exists already, nothing is done.
 
     Examples
     --------
@@ -93,7 +104,18 @@ def write_papers_like(
         )
     if feat_dim < 1:
         raise DGLError(f"feat_dim should be at least 1, got {feat_dim}.")
-    budget = parse_bytes(memory)
+    budget = Budget(parse_bytes(memory))
+    row = 4 * feat_dim
+    # The means of the classes, and at least one row.
+    least = 3 * NUM_CLASSES * row + row
+    if budget.room < least:
+        enough = budget.overhead + least
+        raise DGLError(
+            f"memory={format_bytes(budget.memory)} is too small to generate "
+            f"rows of {feat_dim} columns: {format_bytes(enough)} ({enough} "
+            f"bytes) would be enough."
+        )
+    piece = min(budget.room - least + row, _PIECE)
     home = Path(root) / _FOLDER
     about = {
         "generated": "papers_like 1",
@@ -101,265 +123,161 @@ def write_papers_like(
         "feat_dim": feat_dim,
         "seed": seed,
     }
+    if _claim(home, about):
+        return home
+    needed = 16 * m + 4 * n * feat_dim
+    check_free(home, needed, "the data set")
+    rule = make_rule(n, seed)
+    with progress_bar(needed, "generate", progress) as bar:
+        _write_data(home, rule, m, feat_dim, seed, piece, bar)
+    _write_labels(home, rule)
+    write_json(home / _NOTE, about)
+    return home
+
+
+def _claim(home: Path, about: dict[str, Any]) -> bool:
+    """Make the folder ours, and say whether it is finished.
+
+    A note that says what is being written comes first. Without one nothing
+    that the folder holds is ours, and it is refused.
+    """
+    unfinished = about | {"finished": False}
     if (home / _NOTE).exists():
         found = read_json(home / _NOTE)
-        if found != about:
+        if found not in (about, unfinished):
             raise DGLError(
-                f"{home} holds another data set, {found}: asked for is "
-                f"{about}. Choose another folder."
+                f"{home} holds another data set, {found}, and this one is "
+                f"{about}: choose another folder."
             )
-        return home
-    if (home / "raw" / "data.npz").exists():
+        return found == about
+    if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise DGLError(
             f"{home} holds a data set that was not generated: choose another "
             f"folder."
         )
     (home / "raw").mkdir(parents=True, exist_ok=True)
     (home / "split" / "time").mkdir(parents=True, exist_ok=True)
-    needed = 16 * m + 4 * n * feat_dim
-    free = shutil.disk_usage(home).free
-    if free < needed:
-        raise DGLError(
-            f"{home}: the data set needs {format_bytes(needed)} of disk, free "
-            f"are {format_bytes(free)}."
-        )
-    rule = _rule(n, seed)
-    with tqdm(
-        total=needed, unit="B", unit_scale=True, unit_divisor=1024,
-        desc="generate",
-        disable=None if progress is None else not progress,
-        delay=2 if progress is None else 0,
-    ) as bar:  # fmt: skip
-        _write_data(home, rule, m, feat_dim, seed, budget, bar)
-    _write_labels(home, rule)
-    write_json(home / _NOTE, about)
-    return home
-
-
-class _Rule(NamedTuple):
-    """How papers are named, given their place in time."""
-
-    num_nodes: int
-    key: np.uint64
-    half: np.uint64
-    mask: np.uint64
-    times: np.ndarray
-    plus: np.ndarray
-    inverse: np.ndarray
-
-
-def _rule(n: int, seed: int) -> _Rule:
-    rng = np.random.default_rng(seed)
-    bits = max(2, (n - 1).bit_length())
-    times = rng.integers(0, 2**63, 3, dtype=np.uint64) * np.uint64(2)
-    times += np.uint64(1)
-    return _Rule(
-        num_nodes=n,
-        key=rng.integers(0, 2**63, dtype=np.uint64),
-        half=np.uint64((bits + 1) // 2),
-        mask=np.uint64(2**bits - 1),
-        times=times,
-        plus=rng.integers(0, 2**63, 3, dtype=np.uint64),
-        inverse=np.array(
-            [pow(int(factor), -1, 2**64) for factor in times], np.uint64
-        ),
-    )
-
-
-@jit
-def _hash(x):
-    """Sixty-four bits that look random (splitmix64)."""
-    x = np.uint64(x) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
-@jit
-def _name(place, rule):
-    """The id of the paper at a place in time.
-
-    A permutation of the next power of two, walked until it is inside.
-    """
-    x = np.uint64(place)
-    while True:
-        for i in range(3):
-            x = (x * rule.times[i] + rule.plus[i]) & rule.mask
-            x ^= x >> rule.half
-        if x < np.uint64(rule.num_nodes):
-            return np.int64(x)
-
-
-@jit
-def _place(name, rule):
-    """The place in time of the paper with an id."""
-    x = np.uint64(name)
-    while True:
-        for i in range(2, -1, -1):
-            x ^= x >> rule.half
-            x = ((x - rule.plus[i]) * rule.inverse[i]) & rule.mask
-        if x < np.uint64(rule.num_nodes):
-            return np.int64(x)
-
-
-@jit
-def _cite(begin, rule, want_source, out):
-    """Sources or targets of edges from ``begin`` on."""
-    unit = 2.0**-53
-    for i in range(len(out)):
-        draw = _hash(rule.key + np.uint64(begin + i))
-        share = np.float64(draw >> np.uint64(11)) * unit
-        paper = 1 + np.int64(share * (rule.num_nodes - 1))
-        if want_source:
-            out[i] = _name(paper, rule)
-            continue
-        draw = _hash(draw)
-        kinds = draw & np.uint64(0xFFFF)
-        share = np.float64(_hash(draw) >> np.uint64(11)) * unit
-        inside = kinds < np.uint64(_HOMOPHILY * 65536)
-        famous = (draw >> np.uint64(16)) & np.uint64(0xFFFF)
-        # Papers of one class come at equal steps.
-        choice = paper // NUM_CLASSES if inside else paper
-        if choice == 0:
-            inside, choice = False, paper
-        if famous < np.uint64(_FAMOUS * 65536):
-            older = np.int64(choice * share * share)
-        else:
-            older = choice - 1 - np.int64(choice * share * share * share)
-        if inside:
-            older = older * NUM_CLASSES + paper % NUM_CLASSES
-        out[i] = _name(older, rule)
-
-
-@jit
-def _describe(begin, rule, means, out):
-    """Features of the nodes from ``begin`` on."""
-    low = np.uint64(0xFFFF)
-    # Four uniform numbers of 16 bits: variance 1/3, nearly Gaussian.
-    scale = np.float32(3.0**0.5 / 65536)
-    for i in range(len(out)):
-        mean = means[_place(begin + i, rule) % NUM_CLASSES]
-        state = _hash(rule.key ^ np.uint64(begin + i))
-        for j in range(out.shape[1]):
-            x = _hash(state + np.uint64(j))
-            total = np.int64(x & low) + np.int64((x >> np.uint64(16)) & low)
-            total += np.int64((x >> np.uint64(32)) & low)
-            total += np.int64(x >> np.uint64(48))
-            out[i, j] = mean[j] + np.float32(total - 131070) * scale
-
-
-@jit
-def _label(rule, labelled, names, labels):
-    """Names and classes of labelled papers, the oldest first."""
-    step = rule.num_nodes // labelled
-    for i in range(labelled):
-        place = i * rule.num_nodes // labelled
-        place += np.int64(_hash(rule.key + np.uint64(~i)) % np.uint64(step))
-        names[i] = _name(place, rule)
-        labels[i] = place % NUM_CLASSES
+    write_json(home / _NOTE, unfinished)
+    return False
 
 
 def _write_data(
     home: Path,
-    rule: _Rule,
+    rule: Rule,
     m: int,
     feat_dim: int,
     seed: int,
-    budget: int,
+    piece_bytes: int,
     bar: tqdm,
 ) -> None:
     rng = np.random.default_rng([seed, 1])
     means = rng.standard_normal((NUM_CLASSES, feat_dim), dtype=np.float32)
     means *= _SIGNAL / np.linalg.norm(means, axis=1, keepdims=True)
     n = rule.num_nodes
+    room = WorkSpace(piece_bytes).array(piece_bytes // 8 * 8, np.uint8)
 
-    def write(archive, name, shape, dtype, fill, row_bytes):
-        """A member, in pieces that fill(begin, rows) makes."""
-        count = max(1, min(budget // 2, 1 << 26) // row_bytes)
-        rows = shape[0] if name == "node_feat" else shape[-1]
-        room = np.empty(count * row_bytes // dtype().itemsize, dtype)
-        with archive.open(_info(name), "w", force_zip64=True) as file:
-            _npy_header(file, dtype, shape)
-            halves = shape[0] if name == "edge_index" else 1
-            for half in range(halves):
-                for begin in range(0, rows, count):
-                    size = min(count, rows - begin)
-                    piece = room[: size * row_bytes // dtype().itemsize]
-                    _in_parallel(fill, half, begin, piece, size)
-                    file.write(piece.view(np.uint8).data)
-                    bar.update(piece.nbytes)
+    def write(
+        file: IO[bytes],
+        rows: int,
+        row: np.ndarray,
+        fill: Callable[[int, np.ndarray], None],
+    ) -> None:
+        """Write rows like this one, which ``fill(begin, rows)`` makes."""
+        count = max(1, len(room) // row.nbytes)
+        for begin in range(0, rows, count):
+            size = min(count, rows - begin)
+            piece = room[: size * row.nbytes].view(row.dtype)
+            piece = piece.reshape(size, *row.shape)
+            _in_parallel(fill, begin, piece)
+            file.write(piece.reshape(-1).view(np.uint8).data)
+            bar.update(piece.nbytes)
 
-    def cite(half, begin, piece):
-        _cite(begin, rule, half == 0, piece)
-
-    def describe(_, begin, piece):
-        _describe(begin, rule, means, piece.reshape(-1, feat_dim))
-
-    def fill(archive):
-        write(archive, "edge_index", (2, m), np.int64, cite, 8)
-        write(
-            archive, "node_feat", (n, feat_dim), np.float32,
-            describe, 4 * feat_dim,
-        )  # fmt: skip
+    def fill_archive(archive: zipfile.ZipFile) -> None:
+        with archive.open(_info("edge_index"), "w", force_zip64=True) as file:
+            _npy_header(file, np.int64, (2, m))
+            for source in (True, False):
+                write(
+                    file, m, np.empty((), np.int64),
+                    lambda begin, out, source=source: cite(  # type: ignore[misc]
+                        begin, rule, source, out
+                    ),
+                )  # fmt: skip
+        with archive.open(_info("node_feat"), "w", force_zip64=True) as file:
+            _npy_header(file, np.float32, (n, feat_dim))
+            write(
+                file, n, np.empty(feat_dim, np.float32),
+                lambda begin, out: describe(begin, rule, means, out),
+            )  # fmt: skip
         for name, count in (("num_nodes_list", n), ("num_edges_list", m)):
             _write_array(archive, name, np.array([count]))
 
-    _write_npz(home / "raw" / "data.npz", zipfile.ZIP_STORED, fill)
+    _write_npz(home / "raw" / "data.npz", zipfile.ZIP_STORED, fill_archive)
 
 
 def _in_parallel(
-    fill: Callable, half: int, begin: int, piece: np.ndarray, rows: int
+    fill: Callable[[int, np.ndarray], None], begin: int, piece: np.ndarray
 ) -> None:
-    parts = ranges(rows, min(rows, 4 * num_threads()))
-    width = len(piece) // rows
+    parts = ranges(len(piece), min(len(piece), 4 * num_threads()))
 
-    def work(_, part):
+    def work(_: int, part: int) -> None:
         low, high = parts[part]
-        fill(half, begin + low, piece[low * width : high * width])
+        fill(begin + low, piece[low:high])
 
     run_parallel(work, len(parts))
 
 
-def _write_labels(home: Path, rule: _Rule) -> None:
+def _write_labels(home: Path, rule: Rule) -> None:
+    """Write the labels of all nodes, and the ids of each split in order."""
     n = rule.num_nodes
     labelled = round(n * sum(SPLIT.values()) / NUM_NODES)
-    names = np.empty(labelled, np.int64)
-    labels = np.empty(labelled, np.float32)
-    _label(rule, labelled, names, labels)
     shares = np.cumsum(list(SPLIT.values())) / sum(SPLIT.values())
-    ends = np.round(shares * labelled).astype(int)
-    for split, ids in zip(SPLIT, np.split(names, ends[:2]), strict=True):
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(
-            [name] for name in np.sort(ids).tolist()
-        )
-        path = home / "split" / "time" / f"{split}.csv.gz"
-        path.write_bytes(gzip.compress(text.getvalue().encode(), 6, mtime=0))
-    order = np.argsort(names)
-    names, labels = names[order], labels[order]
+    ends = np.round(shares * labelled).astype(np.int64)
 
-    def fill(archive):
+    def pieces() -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        labels = np.empty(_NODES, np.float32)
+        splits = np.empty(_NODES, np.int8)
+        for begin in range(0, n, _NODES):
+            size = min(_NODES, n - begin)
+            label_nodes(
+                begin, rule, labelled, ends, labels[:size], splits[:size]
+            )
+            yield begin, labels[:size], splits[:size]
+
+    def fill(archive: zipfile.ZipFile) -> None:
         with archive.open(_info("node_label"), "w", force_zip64=True) as file:
             _npy_header(file, np.float32, (n, 1))
-            count = 1 << 20
-            for begin in range(0, n, count):
-                piece = np.full(min(count, n - begin), np.nan, np.float32)
-                low, high = np.searchsorted(names, [begin, begin + count])
-                piece[names[low:high] - begin] = labels[low:high]
-                file.write(piece.tobytes())
+            for _, labels, _ in pieces():
+                file.write(labels.view(np.uint8).data)
 
     _write_npz(home / "raw" / "node-label.npz", zipfile.ZIP_DEFLATED, fill)
+    for number, split in enumerate(SPLIT):
+
+        def write(file: BinaryIO, number: int = number) -> None:
+            # Neither a name nor a date: the same seed gives the same bytes.
+            with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+                for begin, _, splits in pieces():
+                    ids = begin + np.flatnonzero(splits == number)
+                    text = "".join(f"{node}\n" for node in ids.tolist())
+                    packed.write(text.encode())
+
+        _replace(home / "split" / "time" / f"{split}.csv.gz", write)
 
 
-def _write_npz(path: Path, how: int, fill: Callable) -> None:
+def _write_npz(
+    path: Path, how: int, fill: Callable[[zipfile.ZipFile], None]
+) -> None:
     """Write an npz file that appears when it is complete."""
-    part = path.with_name(f".{path.name}.part")
-    with open(part, "wb") as file:
+
+    def write(file: BinaryIO) -> None:
         with zipfile.ZipFile(file, "w", how) as archive:
             fill(archive)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+
+    _replace(path, write)
+
+
+def _replace(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    # The name is always the same: what a killed run leaves is replaced.
+    replace_buffered(path, write, path.with_name(f".{path.name}.part"))
 
 
 def _info(name: str) -> zipfile.ZipInfo:

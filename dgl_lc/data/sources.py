@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dgl import DGLError
 
@@ -23,7 +24,7 @@ _KNOWN = (
 )
 
 
-def load(source: str | os.PathLike, **options) -> NodeData:
+def load(source: str | os.PathLike, **options: Any) -> NodeData:
     """Load a task by name or from files.
 
     Parameters
@@ -59,7 +60,7 @@ def load(source: str | os.PathLike, **options) -> NodeData:
     return reader(*arguments, **options)
 
 
-def _reader(source) -> tuple[Callable[..., NodeData], list]:
+def _reader(source: Any) -> tuple[Callable[..., NodeData], list[Any]]:
     """What reads the source, and the arguments that name it."""
     if isinstance(source, str):
         if source.partition(":")[0] == "synthetic":

@@ -59,7 +59,7 @@ def power_law_graph(
     power = 1 / (1 - 1 / (exponent - 1))
     names = rng.permutation(num_nodes)
 
-    def draw(count):
+    def draw(count: int) -> np.ndarray:
         # The inverse of the weights' cumulative sum, as an integral.
         ranks = num_nodes * rng.random(count) ** power
         return ranks.astype(np.int64)

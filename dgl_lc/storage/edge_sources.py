@@ -4,55 +4,74 @@ A source of edges can be read again and again: sorting under a budget takes
 several passes.
 """
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from dgl import DGLError
 
+from .array_stream import ArrayStream, NpyFile
+from .csv_file import CSV_BYTES, read_tables
 from .keys import file_stamp
+from .npy_header import file_size
 from .npz_stream import Member
-from .numpy_files import _BROKEN, read_npy
 
+#: Sources and targets, as int64.
 Slice = tuple[np.ndarray, np.ndarray]
+
+#: Values that are read at a time where they have to be converted.
+_VALUES = 1 << 13
 
 
 class EdgeSource:
-    """Edges that can be read again and again."""
+    """Edges that can be read again and again.
 
-    #: Names it in messages.
+    Attributes
+    ----------
+    what : str
+        Names it in messages.
+    num_edges : int or None
+        None where only reading tells.
+    reader_bytes : int
+        Memory that reading takes, beyond the buffers and what is in the
+        overhead of every call.
+    """
+
     what: str
-    #: None where only reading tells.
     num_edges: int | None
-    #: Bytes of memory for an edge in a slice.
-    edge_bytes: int
+    reader_bytes: int = 0
 
     def made_from(self) -> dict[str, Any]:
         """What stands for the content, without reading it."""
         raise NotImplementedError
 
-    def slices(self, size: int) -> Iterator[Slice]:
-        """All edges, at most so many at a time, as int64."""
+    def slices(self, buffers: Sequence[Slice]) -> Iterator[Slice]:
+        """Read all edges.
+
+        Each slice is a part of one of the buffers, in turn: it holds until
+        the buffer's next turn. All slices but the last are as long as their
+        buffer.
+        """
         raise NotImplementedError
 
 
 def edge_source(
     edges: str | os.PathLike | EdgeSource,
 ) -> EdgeSource:
-    """The file's kind by the end of its name: npy, npz, csv or csv.gz."""
+    """Open edges by the end of the file's name: npy, npz, csv or csv.gz."""
+    if isinstance(edges, EdgeSource):
+        return edges
     if not isinstance(edges, (str, os.PathLike)):
-        if isinstance(edges, EdgeSource):
-            return edges
         raise DGLError(
             f"edges should be the path of a npy, npz or csv file, got "
             f"{type(edges).__name__}."
         )
     path = Path(edges)
-    if not path.is_file():
-        raise DGLError(f"edges: {path} is not there.")
+    if not path.exists():
+        raise DGLError(f"edges: {path} does not exist.")
     if path.suffix == ".npy":
         return NpyEdges(path)
     if path.suffix == ".npz":
@@ -64,89 +83,95 @@ def edge_source(
     )
 
 
-class NpzEdges(EdgeSource):
-    """An array (2, m) or (m, 2) in an npz file, as OGB's edge_index."""
+class _ArrayEdges(EdgeSource):
+    """An array (2, m) or (m, 2) of integers."""
 
-    def __init__(self, path: str | os.PathLike, name: str = "edge_index"):
-        self._member = Member(path, name)
-        self.what = self._member.what
-        by_rows, self.num_edges = _layout(
-            self._member.shape, self._member.dtype, self.what
-        )
+    def __init__(self, array: ArrayStream):
+        self._array = array
+        self.what = array.what
+        by_rows, self.num_edges = _layout(array.shape, array.dtype, self.what)
         # Columns behind each other, of (m, 2), are rows of (2, m).
-        self._in_halves = by_rows != self._member.fortran
-        size = self._member.dtype.itemsize
-        self.edge_bytes = 2 * size + (0 if self._member.dtype == "i8" else 16)
+        self._in_halves = by_rows != array.fortran
 
     def made_from(self) -> dict[str, Any]:
-        return self._member.made_from()
+        return self._array.made_from()
 
-    def slices(self, size: int) -> Iterator[Slice]:
-        if self._in_halves:
-            for source, target in self._member.halves(size):
-                yield _int64(source), _int64(target)
-            return
-        for pairs in self._member.values(2 * size):
-            yield _int64(pairs[0::2]), _int64(pairs[1::2])
+    def slices(self, buffers: Sequence[Slice]) -> Iterator[Slice]:
+        array = self._array
+        if not self._in_halves:
+            pairs = array.values([np.empty(_VALUES, array.dtype)])
+            yield from _collect(((p[0::2], p[1::2]) for p in pairs), buffers)
+        elif array.dtype == np.int64:
+            first, second = zip(*buffers, strict=True)
+            yield from array.halves(first, second)
+        else:
+            rooms = [[np.empty(_VALUES, array.dtype)] for _ in range(2)]
+            yield from _collect(array.halves(*rooms), buffers)
 
 
-class NpyEdges(EdgeSource):
+class NpyEdges(_ArrayEdges):
     """An array (2, m) or (m, 2) in an npy file."""
 
     def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self.what = str(path)
-        edges = read_npy(self.path, mapped=True)
-        self._by_rows, self._count = _layout(
-            edges.shape, edges.dtype, self.what
-        )
-        self.num_edges = self._count
-        self.edge_bytes = 16
+        super().__init__(NpyFile(path))
 
-    def made_from(self) -> dict[str, Any]:
-        return file_stamp(self.path)
 
-    def slices(self, size: int) -> Iterator[Slice]:
-        for begin in range(0, self._count, size):
-            # Mapped anew: what was read counts no longer as ours.
-            edges = read_npy(self.path, mapped=True)
-            edges = edges if self._by_rows else edges.T
-            source, target = edges[:, begin : begin + size]
-            yield _int64(source), _int64(target)
+class NpzEdges(_ArrayEdges):
+    """An array (2, m) or (m, 2) in an npz file, as OGB's edge_index."""
+
+    def __init__(self, path: str | os.PathLike, name: str = "edge_index"):
+        super().__init__(Member(path, name))
 
 
 class CsvEdges(EdgeSource):
     """A csv file, plain or gz, with a source and a target in each line."""
 
+    reader_bytes = CSV_BYTES
+
     def __init__(self, path: str | os.PathLike, header: bool = False):
         self.path = Path(path)
         self.what = str(path)
         self.num_edges = None
-        self.edge_bytes = 64
-        self._header = 0 if header else None
+        self._header = header
+        file_size(self.path)
 
     def made_from(self) -> dict[str, Any]:
-        return file_stamp(self.path) | {"header": self._header == 0}
+        return file_stamp(self.path) | {"header": self._header}
 
-    def slices(self, size: int) -> Iterator[Slice]:
-        try:
-            with pd.read_csv(
-                self.path, header=self._header, dtype=np.int64, chunksize=size
-            ) as chunks:
-                for table in chunks:
-                    if table.shape[1] != 2:
-                        raise DGLError(
-                            f"{self.what} has {table.shape[1]} columns, "
-                            f"wanted are 2, source and target."
-                        )
-                    yield (
-                        _int64(table.iloc[:, 0].to_numpy()),
-                        _int64(table.iloc[:, 1].to_numpy()),
-                    )
-        except pd.errors.EmptyDataError:
-            return
-        except (*_BROKEN, OverflowError) as error:
-            raise DGLError(f"{self.what} cannot be read: {error}") from None
+    def slices(self, buffers: Sequence[Slice]) -> Iterator[Slice]:
+        yield from _collect(self._tables(), buffers)
+
+    def _tables(self) -> Iterator[Slice]:
+        for table in read_tables(self.path, np.int64, header=self._header):
+            if table.shape[1] != 2:
+                raise DGLError(
+                    f"{self.what} has {table.shape[1]} columns, but should "
+                    f"have 2, source and target."
+                )
+            yield table[:, 0], table[:, 1]
+
+
+def _collect(
+    pieces: Iterator[Slice], buffers: Sequence[Slice]
+) -> Iterator[Slice]:
+    """Copy small pieces into the buffers, and convert them to int64."""
+    turns = itertools.cycle(buffers)
+    source, target = next(turns)
+    used = 0
+    for sources, targets in pieces:
+        begin = 0
+        while begin < len(sources):
+            end = min(len(sources), begin + len(source) - used)
+            room = slice(used, used + end - begin)
+            source[room] = sources[begin:end]
+            target[room] = targets[begin:end]
+            used, begin = room.stop, end
+            if used == len(source):
+                yield source, target
+                source, target = next(turns)
+                used = 0
+    if used:
+        yield source[:used], target[:used]
 
 
 def _layout(
@@ -166,7 +191,3 @@ def _layout(
         f"{what} should have shape (2, m) or (m, 2), sources and targets, got "
         f"{shape}."
     )
-
-
-def _int64(ids: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(ids, dtype=np.int64)

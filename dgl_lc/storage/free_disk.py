@@ -1,20 +1,35 @@
-"""Giving parts of a file back to the disk."""
+"""Space on the disk: whether there is enough, and giving some back."""
 
 import ctypes
 import os
+import shutil
 import sys
 from pathlib import Path
 
+from dgl import DGLError
+
+from .._common.bytes import format_bytes
+
 _PAGE = 4096
-#: Of Linux' fallocate: keep the file's length, and make a hole.
+#: Flags of Linux' fallocate: keep the file's length, and make a hole.
 _KEEP_SIZE, _PUNCH_HOLE = 1, 2
+
+
+def check_free(path: Path, needed: int, what: str) -> None:
+    """Refuse a disk that has no room for so many bytes."""
+    free = shutil.disk_usage(path).free
+    if free < needed:
+        raise DGLError(
+            f"{path}: {what} needs {format_bytes(needed)} of disk, but only "
+            f"{format_bytes(free)} are free."
+        )
 
 
 def free_range(path: Path, begin: int, end: int) -> bool:
     """Free bytes begin to end of a file, which are zeros from then on.
 
-    Only whole pages, and only where the system can: False where it cannot,
-    and then nothing happens.
+    Only whole pages are freed. Where the system can't do so, nothing happens
+    and the result is False.
     """
     begin = -(-begin // _PAGE) * _PAGE
     end = end // _PAGE * _PAGE

@@ -1,19 +1,80 @@
 """Kernels that sort edges by destination, one range of rows at a time.
 
 Threads share the work by ranges of rows: no locks, and the order of a row's
-edges does not depend on the number of threads. ``first`` is the row that the
-arrays begin with. With ``back`` every edge goes both ways;
-a self-loop goes once.
+edges does not depend on the number of threads. Nothing here allocates more
+than a few KiB.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from .._common.jit import jit
-from .._common.select_ids import select_ids
+from .._common.select_ids import select_into
+
+#: Edges that are looked at, at a time: their places stay in the cache.
+_BLOCK = 4096
+
+
+class Spread(NamedTuple):
+    """How edges go to buckets.
+
+    Attributes
+    ----------
+    low, high : int
+        The rows whose edges are taken.
+    shift : int
+        A bucket has ``2 ** shift`` rows.
+    back : bool
+        Whether every edge goes both ways; a self-loop goes once.
+    drop_loops : bool
+        Whether self-loops are omitted.
+    """
+
+    low: int
+    high: int
+    shift: int
+    back: bool
+    drop_loops: bool
+
+
+class Pieces(NamedTuple):
+    """Pairs of a row and the other end of an edge, in pieces.
+
+    Attributes
+    ----------
+    pairs : array
+        Rows, counted from the first one of the range, and other ends.
+    firsts : array
+        Where each piece begins in ``pairs``.
+    begins : array
+        Where each bucket begins in each piece; one more than buckets.
+    """
+
+    pairs: np.ndarray
+    firsts: np.ndarray
+    begins: np.ndarray
+
+
+class Rows(NamedTuple):
+    """Rows of the graph while they are filled, from the row ``first`` on.
+
+    Attributes
+    ----------
+    starts : array
+        Where the edges of each row begin, and the end of the last one.
+    counts, loops : array
+        The edges of each row, and those that are self-loops.
+    """
+
+    first: int
+    starts: np.ndarray
+    counts: np.ndarray
+    loops: np.ndarray
 
 
 @jit
-def bounds(ids):
+def bounds(ids: np.ndarray) -> tuple[int, int]:
     """The least and the greatest id."""
     low, high = ids[0], ids[0]
     for i in range(len(ids)):
@@ -22,38 +83,73 @@ def bounds(ids):
 
 
 @jit
-def count_sources(source, target, low, high, first, drop_loops, out, loops):
-    """Count edges by source, and self-loops."""
-    for i in select_ids(source, low, high):
-        u = source[i]
-        if u == target[i]:
-            if drop_loops:
+def count_sources(
+    source: np.ndarray,
+    target: np.ndarray,
+    low: int,
+    high: int,
+    first: int,
+    drop_loops: bool,
+    out: np.ndarray,
+    loops: np.ndarray,
+) -> None:
+    """Count edges by source, and self-loops, for sources low to high.
+
+    ``out`` and ``loops`` begin with the row ``first``.
+    """
+    places = np.empty(_BLOCK, np.int32)
+    for begin in range(0, len(source), _BLOCK):
+        end = min(begin + _BLOCK, len(source))
+        for at in range(select_into(source, begin, end, low, high, places)):
+            u = source[places[at]]
+            if u == target[places[at]]:
+                if drop_loops:
+                    continue
+                loops[u - first] += 1
+            out[u - first] += 1
+
+
+@jit
+def _deal(
+    rows: np.ndarray,
+    others: np.ndarray,
+    spread: Spread,
+    skip_loops: bool,
+    ends: np.ndarray,
+    pairs: np.ndarray,
+) -> None:
+    """Put (row, other) of each edge where its bucket ends so far.
+
+    Without room for pairs they are only counted.
+    """
+    places = np.empty(_BLOCK, np.int32)
+    low, high, shift = spread.low, spread.high, spread.shift
+    for begin in range(0, len(rows), _BLOCK):
+        end = min(begin + _BLOCK, len(rows))
+        for at in range(select_into(rows, begin, end, low, high, places)):
+            i = places[at]
+            if skip_loops and rows[i] == others[i]:
                 continue
-            loops[u - first] += 1
-        out[u - first] += 1
+            row = rows[i] - low
+            place = ends[row >> shift]
+            ends[row >> shift] = place + 1
+            if len(pairs) > 0:
+                pairs[place, 0] = row
+                pairs[place, 1] = others[i]
 
 
 @jit
-def _deal(rows, others, low, high, shift, skip_loops, ends, pairs):
-    """Put (row, other) of each edge where its bucket ends so far."""
-    for i in select_ids(rows, low, high):
-        if skip_loops and rows[i] == others[i]:
-            continue
-        row = rows[i] - low
-        at = ends[row >> shift]
-        ends[row >> shift] = at + 1
-        if len(pairs) > 0:
-            pairs[at, 0] = row
-            pairs[at, 1] = others[i]
+def scatter(
+    source: np.ndarray,
+    target: np.ndarray,
+    spread: Spread,
+    pairs: np.ndarray,
+    begins: np.ndarray,
+) -> None:
+    """Sort a slice's edges roughly, into buckets of rows.
 
-
-@jit
-def scatter(source, target, low, high, shift, back, drop_loops, pairs, begins):
-    """Sort a slice's edges roughly, into buckets of ``2 ** shift`` rows.
-
-    Pairs of a row, counted from ``low``, and the other end; a bucket's are
-    in the order of the slice. ``begins`` says where each bucket begins, and
-    is one longer than there are buckets.
+    A bucket's pairs are in the order of the slice. ``begins`` says where
+    each bucket begins, and is one longer than there are buckets.
     """
     none = pairs[:0]
     ends = np.zeros(len(begins) - 1, np.int64)
@@ -64,43 +160,46 @@ def scatter(source, target, low, high, shift, back, drop_loops, pairs, begins):
                 begins[bucket + 1] = begins[bucket] + ends[bucket]
                 ends[bucket] = begins[bucket]
         out = pairs if turn == 1 else none
-        _deal(target, source, low, high, shift, drop_loops, ends, out)
-        if back:
-            _deal(source, target, low, high, shift, True, ends, out)
+        _deal(target, source, spread, spread.drop_loops, ends, out)
+        if spread.back:
+            _deal(source, target, spread, True, ends, out)
 
 
 @jit
-def count(pairs, firsts, begins, bucket, counts):
-    """Count a bucket's pairs by row; they are as in :func:`place`."""
-    for piece in range(len(firsts)):
-        first = firsts[piece]
-        low, high = begins[piece, bucket], begins[piece, bucket + 1]
-        for i in range(first + low, first + high):
-            counts[pairs[i, 0]] += 1
+def count(pieces: Pieces, bucket: int, counts: np.ndarray) -> None:
+    """Count a bucket's pairs by row."""
+    for piece in range(len(pieces.firsts)):
+        first = pieces.firsts[piece]
+        low = first + pieces.begins[piece, bucket]
+        high = first + pieces.begins[piece, bucket + 1]
+        for i in range(low, high):
+            counts[pieces.pairs[i, 0]] += 1
 
 
 @jit
-def place(pairs, firsts, begins, bucket, cursor, indices):
+def place(
+    pieces: Pieces, bucket: int, cursor: np.ndarray, indices: np.ndarray
+) -> None:
     """Put the other ends of a bucket's pairs behind those of their row.
 
-    The pairs are in pieces: piece i begins at ``firsts[i]``, and its bucket
-    at ``begins[i]``. ``cursor[row]`` is where the next one goes.
+    ``cursor[row]`` is where the next one goes.
     """
     # Never beyond the end, even if the edges are not those that were counted.
     size = len(indices)
-    for piece in range(len(firsts)):
-        first = firsts[piece]
-        low, high = begins[piece, bucket], begins[piece, bucket + 1]
-        for i in range(first + low, first + high):
-            row = pairs[i, 0]
+    for piece in range(len(pieces.firsts)):
+        first = pieces.firsts[piece]
+        low = first + pieces.begins[piece, bucket]
+        high = first + pieces.begins[piece, bucket + 1]
+        for i in range(low, high):
+            row = pieces.pairs[i, 0]
             at = cursor[row]
             cursor[row] = at + 1
             if at < size:
-                indices[at] = pairs[i, 1]
+                indices[at] = pieces.pairs[i, 1]
 
 
 @jit
-def _sort(ids):
+def _sort(ids: np.ndarray) -> None:
     # Most rows are short, and Numba's sort allocates memory at every call.
     if len(ids) > 64:
         ids.sort()
@@ -115,34 +214,57 @@ def _sort(ids):
 
 
 @jit
-def merge_rows(starts, low, high, first, indices, counts, loops):
+def merge_rows(rows: Rows, low: int, high: int, indices: np.ndarray) -> int:
     """Sort rows low to high, merge duplicates and close the gaps.
 
-    ``starts``, ``counts`` and ``loops`` begin with the row ``first``, from
-    which low and high count too. Returns how many edges are left; they
-    begin at ``starts[low]``.
+    Returns how many edges are left; they begin at ``starts[low]``. The
+    counts of these rows are set, and their self-loops, 0 or 1.
     """
+    starts = rows.starts
     end = starts[low]
     for row in range(low, high):
         mine = indices[starts[row] : starts[row + 1]]
         _sort(mine)
         begin, last = end, -1
+        loops = 0
         for i in range(len(mine)):
             if mine[i] != last:
                 last = mine[i]
                 # Never ahead of what is read: edges only get fewer.
                 indices[end] = last
                 end += 1
-                if last == row + first:
-                    loops[row] = 1
-        counts[row] = end - begin
+                loops += last == row + rows.first
+        rows.counts[row] = end - begin
+        rows.loops[row] = loops
     return end - starts[low]
 
 
 @jit
-def begins(counts, begin, out):
-    """``out[i] = begin + counts[0] + … + counts[i - 1]``"""
+def begins(counts: np.ndarray, begin: np.int64, out: np.ndarray) -> np.int64:
+    """``out[i] = begin + counts[0] + … + counts[i - 1]``; returns the end."""
     for i in range(len(counts)):
         out[i] = begin
         begin += np.int64(counts[i])
     return begin
+
+
+@jit
+def rows_that_fit(
+    counts: np.ndarray, edge_bytes: int, row_bytes: int, room: np.int64
+) -> tuple[int, np.int64]:
+    """How many of the rows fit into so many bytes, and what is then left."""
+    for row in range(len(counts)):
+        size = edge_bytes * np.int64(counts[row]) + row_bytes
+        if size > room:
+            return row, room
+        room -= size
+    return len(counts), room
+
+
+@jit
+def is_filled(starts: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether each row has as many edges as were counted."""
+    for row in range(len(counts)):
+        if starts[row + 1] - starts[row] != counts[row]:
+            return False
+    return True

@@ -5,54 +5,37 @@ lie together: a file for every few columns, written in one pass over rows.
 """
 
 import os
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from dgl import DGLError
 
-from .._common.bytes import format_bytes, parse_bytes
+from .._common.bytes import CACHE_LINE, format_bytes, parse_bytes
 from .._common.dtypes import ValueType
+from .._common.jit import jit
 from .._common.threads import num_threads, run_parallel
+from .array_stream import ArrayStream, NpyFile
 from .disk_features import KIND, DiskFeatures, check_stored, file_of
 from .folder import Build, build
-from .keys import file_stamp
+from .free_disk import check_free
+from .npy_file import GrowingArray
 from .npz_stream import Member
-from .numpy_files import read_npy
 from .read_ahead import read_ahead
+from .sort_memory import Budget
+from .work_space import WorkSpace
 
 #: Bytes of rows that are read at a time, if memory allows.
 _SLICE = 1 << 25
-#: Bytes after which the work is kept.
-_COMMIT = 1 << 30
-
-
-class NpyRows:
-    """Features in an npy file, mapped into memory."""
-
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
-        self.what = str(path)
-        rows = read_npy(self.path, mapped=True)
-        self.shape, self.dtype = rows.shape, rows.dtype
-
-    def made_from(self) -> dict[str, Any]:
-        return file_stamp(self.path)
-
-    def rows(self, size: int, begin: int = 0) -> Iterator[np.ndarray]:
-        for first in range(begin, self.shape[0], size):
-            # Mapped anew: what was read counts no longer as ours.
-            yield np.array(
-                read_npy(self.path, mapped=True)[first : first + size]
-            )
+#: The bits that are all set in infinity and nan, by the name of the type.
+_EXPONENTS = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}
 
 
 def write_features(
-    source: str | os.PathLike | Member | NpyRows,
+    source: str | os.PathLike | ArrayStream,
     path: str | os.PathLike,
     *,
     width: int = 16,
@@ -61,15 +44,16 @@ def write_features(
     check_finite: bool = True,
     progress: bool | None = None,
     resume: bool = True,
+    commit_bytes: int = 1 << 30,
     on_commit: Callable[[int], None] | None = None,
 ) -> DiskFeatures:
     """Write features into a folder of column blocks, in bounded memory.
 
     Parameters
     ----------
-    source : path, Member or NpyRows
+    source : path or ArrayStream
         A npy file (n, d) of float16, float32 or float64, an npz file that
-        has it as ``node_feat``, or a
+        has it as ``node_feat``, or another array of an npz file, as a
         :class:`~dgl_lc.storage.npz_stream.Member`.
     path : path
         The folder to write.
@@ -82,10 +66,14 @@ def write_features(
     check_finite : bool, optional
         Whether nan and inf are an error.
     progress : bool, optional
-        Show a progress bar. Default: in a terminal, if it takes a while.
+        Whether to show a progress bar. Default: in a terminal, if it takes a
+        while.
     resume : bool, optional
-        Whether to go on where a killed run stopped. A folder made from
-        something else is then an error; with False it is written anew.
+        Whether to resume where a killed run stopped. A folder made from
+        something else is then an error; with False it is written again.
+    commit_bytes : int, optional
+        Bytes of the source after which what is written is kept, even if the
+        run is killed later.
     on_commit : function, optional
         Called with the number of rows that are safe.
 
@@ -109,36 +97,35 @@ def write_features(
             [0., 1.]])
     """
     rows = feature_source(source)
-    budget = parse_bytes(memory)
+    budget = Budget(parse_bytes(memory))
     stored = check_stored(dtype)
     if width < 1:
         raise DGLError(f"width should be at least 1, got {width}.")
     options: dict[str, Any] = {"width": int(width), "dtype": stored.name}
     folder = Path(path)
     names = column_files(rows.shape[1], width)
-    with build(
-        folder, KIND, names, rows.made_from(), options, resume=resume
-    ) as work:
+    made_from = rows.made_from()
+    with build(folder, KIND, names, made_from, options, resume=resume) as work:
         if work is not None:
-            _write(
-                rows, work, width, stored, budget, check_finite, progress,
-                on_commit,
-            )  # fmt: skip
+            columns = _Columns(rows, work, int(width), stored, check_finite)
+            columns.write(budget, commit_bytes, on_commit, progress)
+            if rows.made_from() != made_from:
+                raise DGLError(
+                    f"{rows.what} changed while it was read: leave it as it "
+                    f"is, and begin again with resume=False."
+                )
             work.finish(shape=list(rows.shape), **options)
     return DiskFeatures(folder)
 
 
-def feature_source(
-    source: str | os.PathLike | Member | NpyRows,
-) -> Member | NpyRows:
-    """What reads the rows, after a look at their shape and type."""
-    found: Member | NpyRows
-    if isinstance(source, (Member, NpyRows)):
+def feature_source(source: str | os.PathLike | ArrayStream) -> ArrayStream:
+    """Open what holds the rows, and check its shape and type."""
+    if isinstance(source, ArrayStream):
         found = source
     elif isinstance(source, (str, os.PathLike)):
         path = Path(source)
         packed = path.suffix == ".npz"
-        found = Member(path, "node_feat") if packed else NpyRows(path)
+        found = Member(path, "node_feat") if packed else NpyFile(path)
     else:
         raise DGLError(
             f"source should be the path of a npy or npz file, got "
@@ -157,70 +144,136 @@ def feature_source(
     return found
 
 
-def _write(
-    source: Member | NpyRows,
-    work: Build,
-    width: int,
-    stored: ValueType,
-    budget: int,
-    check_finite: bool,
-    progress: bool | None,
-    on_commit: Callable[[int], None] | None,
-) -> None:
-    n, d = source.shape
-    firsts = range(0, d, width)
-    dtype = stored.torch
-    files = [
-        work.array(file_of(place), stored.stored, min(width, d - first))
-        for place, first in enumerate(firsts)
-    ]
-    done = files[0].count
-    _check_disk(work.path, (n - done) * d * stored.itemsize)
-    row = d * source.dtype.itemsize
-    # Three slices in memory; of one, each thread converts its columns.
-    each = 3 * row + 9 * min(width, d) * min(num_threads(), len(files))
-    count = min(budget // each, max(_SLICE // row, 1))
-    if count < 1:
-        raise DGLError(
-            f"memory={format_bytes(budget)} is too small for one row of "
-            f"{source.what}: {format_bytes(each)} would be enough."
+class _Buffers(NamedTuple):
+    """Memory for rows: two slices, and columns for each thread."""
+
+    rows: list[np.ndarray]
+    columns: list[np.ndarray]
+
+
+class _Columns:
+    """Writes rows into files of a few columns each."""
+
+    def __init__(
+        self,
+        source: ArrayStream,
+        work: Build,
+        width: int,
+        stored: ValueType,
+        check_finite: bool,
+    ):
+        self._source = source
+        self._work = work
+        self._stored = stored
+        self._check_finite = check_finite
+        d = source.shape[1]
+        self._width = min(width, d)
+        self._firsts = range(0, d, width)
+        self._files: list[GrowingArray] = [
+            work.array(file_of(place), stored.stored, min(width, d - first))
+            for place, first in enumerate(self._firsts)
+        ]
+        self._threads = min(num_threads(), len(self._files))
+
+    def write(
+        self,
+        budget: Budget,
+        commit_bytes: int,
+        on_commit: Callable[[int], None] | None,
+        progress: bool | None,
+    ) -> None:
+        """Write the rows that an earlier run has not written."""
+        n, d = self._source.shape
+        row = d * self._source.dtype.itemsize
+        done = self._files[0].count
+        needed = (n - done) * d * self._stored.itemsize
+        check_free(self._work.path, needed, "the table of features")
+        buffers = self._allocate(budget, n - done)
+        slices = read_ahead(
+            self._source.rows(buffers.rows, done),
+            lambda rows: rows.nbytes,
+            total=n * row,
+            done=done * row,
+            name="features",
+            progress=progress,
         )
-    slices = read_ahead(
-        source.rows(count, done),
-        lambda rows: rows.nbytes,
-        total=n * row,
-        done=done * row,
-        name="features",
-        progress=progress,
-    )
-    fresh = 0
-    with closing(slices):
-        for values in slices:
-            if values.dtype.byteorder == ">":
-                values = values.astype(values.dtype.newbyteorder("="))
-            tensor = torch.from_numpy(values)
+        fresh = 0
+        with closing(slices):
+            for values in slices:
+                self._convert(_native(values), done, buffers.columns)
+                done += len(values)
+                fresh += values.nbytes
+                if fresh >= commit_bytes or done == n:
+                    self._work.commit()
+                    fresh = 0
+                    if on_commit is not None:
+                        on_commit(done)
 
-            def convert(_, place, tensor=tensor, done=done):
-                first = firsts[place]
-                part = tensor[:, first : first + width].to(dtype).contiguous()
-                if check_finite and not torch.isfinite(part).all():
-                    raise _not_finite(source.what, tensor, part, done, first)
-                if dtype == torch.bfloat16:
-                    part = part.view(torch.int16)
-                files[place].append(part.numpy())
+    def _allocate(self, budget: Budget, rows: int) -> _Buffers:
+        d, dtype = self._source.shape[1], self._source.dtype
+        row = d * dtype.itemsize
+        columns = self._width * self._stored.itemsize
+        each = 2 * row + self._threads * columns
+        # Arrays are whole cache lines.
+        more = (2 + self._threads) * CACHE_LINE
+        count = min((budget.room - more) // each, max(_SLICE // row, 1), rows)
+        if count < 1 <= rows:
+            enough = budget.overhead + more + each
+            raise DGLError(
+                f"memory={format_bytes(budget.memory)} is too small for one "
+                f"row of {self._source.what}: {format_bytes(enough)} "
+                f"({enough} bytes) would be enough."
+            )
+        arena = WorkSpace(count * each + more)
+        return _Buffers(
+            [arena.array(count * d, dtype).reshape(count, d) for _ in range(2)],
+            [
+                arena.array(count * self._width, self._stored.stored)
+                for _ in range(self._threads)
+            ],
+        )
 
-            run_parallel(convert, len(files))
-            done += len(values)
-            fresh += values.nbytes
-            if fresh >= _COMMIT or done == n:
-                work.commit()
-                fresh = 0
-                if on_commit is not None:
-                    on_commit(done)
+    def _convert(
+        self, values: np.ndarray, begin: int, rooms: list[np.ndarray]
+    ) -> None:
+        """Write a slice of rows, the first of which is ``begin``."""
+        rows = torch.from_numpy(values)
+        exponent = self._stored.bits.type(_EXPONENTS[self._stored.name])
+
+        def convert(worker: int, place: int) -> None:
+            first = self._firsts[place]
+            part = rows[:, first : first + self._width]
+            room = rooms[worker][: part.numel()]
+            out = torch.from_numpy(room).view(self._stored.torch)
+            out.view(part.shape).copy_(part)
+            bits = room.view(self._stored.bits)
+            if self._check_finite and _has_not_finite(bits, exponent):
+                raise _not_finite(
+                    self._source.what, rows, out.view(part.shape), begin, first
+                )
+            self._files[place].append(room.reshape(part.shape))
+
+        run_parallel(convert, len(self._files), self._threads)
+
+
+def _native(values: np.ndarray) -> np.ndarray:
+    """Values in the machine's byte order; they are changed in place."""
+    if values.dtype.isnative:
+        return values
+    return values.byteswap(inplace=True).view(values.dtype.newbyteorder("="))
+
+
+@jit
+def _has_not_finite(bits: np.ndarray, exponent: np.unsignedinteger) -> bool:
+    """Whether any value has all bits of the exponent set."""
+    found = False
+    for i in range(len(bits)):
+        found |= (bits[i] & exponent) == exponent
+    return found
 
 
 def column_files(columns: int, width: int) -> list[str]:
-    """The names of the files of so many columns."""
+    """Name the files of so many columns."""
     return [file_of(place) for place in range(-(-columns // width))]
 
 
@@ -244,12 +297,3 @@ def _not_finite(
         f"{text}: replace nan and inf, or take them as they are with "
         f"check_finite=False."
     )
-
-
-def _check_disk(path: Path, needed: int) -> None:
-    free = shutil.disk_usage(path).free
-    if free < needed:
-        raise DGLError(
-            f"{path}: the features need {format_bytes(needed)} of disk, free "
-            f"are {format_bytes(free)}."
-        )

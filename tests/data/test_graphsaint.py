@@ -96,16 +96,33 @@ def test_what_scipy_saves_is_read(tmp_path):
         load_graphsaint(tmp_path)
 
 
-def test_columns_are_standardised_over_training_nodes(tmp_path, monkeypatch):
+def test_columns_are_standardised_over_training_nodes(tmp_path):
     feat = load_graphsaint(write(tmp_path)).feat.numpy()
     deviation = np.sqrt((2**2 + 1 + 3**2) / 3)
     np.testing.assert_allclose(feat[:, 0], (FEATS[:, 0] - 3) / deviation)
     # A column that is constant over training nodes is only shifted.
     assert feat[:, 1].tolist() == [0, 0, 0, 1, 0, -14]
-    # The same if it is read in several pieces.
-    monkeypatch.setattr("dgl_lc.data.graphsaint._ROWS", 2)
-    pieces = load_graphsaint(tmp_path).feat.numpy()
-    np.testing.assert_allclose(pieces, feat)
+
+
+def test_many_rows_are_standardised_in_pieces(tmp_path):
+    n = 20_000
+    feats = np.random.default_rng(0).random((n, 2))
+    write(tmp_path, feats=feats)
+    ring = {
+        "data": np.ones(n), "indices": np.arange(n),
+        "indptr": np.arange(n + 1), "shape": np.array([n, n]),
+    }  # fmt: skip
+    none = ring | {"data": np.zeros(n)}
+    np.savez(tmp_path / "adj_full.npz", **ring)
+    np.savez(tmp_path / "adj_train.npz", **none)
+    roles = {"tr": list(range(n - 2)), "va": [n - 2], "te": [n - 1]}
+    (tmp_path / "role.json").write_text(json.dumps(roles))
+    classes = {str(node): 0 for node in range(n)}
+    (tmp_path / "class_map.json").write_text(json.dumps(classes))
+    train = feats[: n - 2]
+    wanted = (feats - train.mean(0)) / train.std(0)
+    feat = load_graphsaint(tmp_path).feat.numpy()
+    np.testing.assert_allclose(feat, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_a_constant_column_does_not_blow_up_by_rounding(tmp_path):
@@ -158,7 +175,8 @@ WRONG = {
     "no classes": ({"classes": {}}, "class_map.json is empty"),
     "a class of no node": ({"classes": CLASSES | {"6": 1}}, "holds node 6"),
     "a node by name": ({"classes": {"a": 1}}, "keys should be node ids"),
-    "a list of classes": ({"classes": [1, 2]}, "JSON object, got a list"),
+    "a list of classes": ({"classes": [1, 2]}, "does not hold an object"),
+    "a node twice": ({"classes": CLASSES | {"01": 1}}, "more than once"),
     "no role": ({"roles": {"tr": [0], "va": [3]}}, "role.json: te"),
     "an empty role": ({"roles": ROLES | {"te": []}}, "role.json: te"),
     "a role of no node": ({"roles": ROLES | {"tr": [0, 6]}}, "tr holds 6"),
@@ -199,7 +217,7 @@ def test_a_missing_file_is_named(tmp_path, name):
 
 def test_a_file_that_is_not_json_is_named(tmp_path):
     (write(tmp_path) / "role.json").write_text("{")
-    with pytest.raises(DGLError, match=r"role\.json is not JSON"):
+    with pytest.raises(DGLError, match=r"role\.json cannot be read"):
         load_graphsaint(tmp_path)
 
 

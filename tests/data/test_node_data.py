@@ -6,12 +6,12 @@ import dgl
 import numpy as np
 import pytest
 import torch
-from conftest import graphs
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dgl_lc.data import NodeData
+from dgl_lc.testing.random_graphs import graphs
 
 
 def make(**changes):

@@ -153,7 +153,7 @@ def test_other_names_are_refused(tmp_path, name):
 def test_a_missing_file_is_named(arxiv, name):
     path = arxiv / "ogbn_arxiv" / f"{name}.csv.gz"
     path.unlink()
-    with pytest.raises(DGLError, match=re.escape(f"{path} not there")):
+    with pytest.raises(DGLError, match=re.escape(f"{path} missing")):
         load_ogb("ogbn-arxiv", arxiv)
 
 
@@ -162,7 +162,7 @@ def test_a_missing_file_is_named(arxiv, name):
     [
         ("raw/num-node-list", "5\n5\n", "should hold one number"),
         ("raw/num-node-list", "4\n", "has 5 rows"),
-        ("raw/edge", "0,1,2\n", "has 3 columns, wanted are 2"),
+        ("raw/edge", "0,1,2\n", "has 3 columns, but should have 2"),
         ("raw/edge", "0,5\n", "holds 5, but there are nodes 0 to 4"),
         ("raw/edge", "0,-1\n", "holds -1"),
         ("raw/edge", "0,0.5\n", "cannot be read"),
@@ -174,7 +174,7 @@ def test_a_missing_file_is_named(arxiv, name):
         ("raw/node-feat", "1,2\n" * 4 + "3,x\n", "cannot be read"),
         ("raw/node-label", "0\n", "has 1 rows, but"),
         ("raw/node-label", "0\n1\n2\n3\n40\n", "holds class 40"),
-        ("raw/node-label", "0,1\n" * 5, "has 2 columns, wanted is 1"),
+        ("raw/node-label", "0,1\n" * 5, "has 2 columns, but should have 1"),
         ("split/time/train", "1\n", "is in train and in valid"),
         ("split/time/test", "9\n", "test holds 9"),
     ],

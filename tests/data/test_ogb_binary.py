@@ -1,5 +1,6 @@
 """OGB's binary files, turned into a task on disk."""
 
+import functools
 import gzip
 import shutil
 import sys
@@ -10,10 +11,16 @@ import pytest
 import torch
 from dgl import DGLError
 
-from dgl_lc.data import DiskData, ogb_binary, prepare_ogb, write_papers_like
+from dgl_lc.data import (
+    DiskData,
+    ogb_binary,
+    prepare_ogb,
+    write_features,
+    write_papers_like,
+)
 from dgl_lc.data.undirected import both_directions
-from dgl_lc.storage import write_features as features
 from dgl_lc.storage.free_disk import free_range
+from dgl_lc.storage.npy_file import GrowingArray
 from dgl_lc.testing.folders import folder_content
 
 N = 60
@@ -88,8 +95,9 @@ def test_the_folder_of_the_dataset_will_do(tmp_path):
 def test_a_second_call_only_opens(tmp_path, monkeypatch):
     write(tmp_path)
     first = prepare_ogb(tmp_path, tmp_path / "out")
-    for owner, name in ((features, "_write"), (ogb_binary, "_labels")):
-        monkeypatch.setattr(owner, name, None)
+    for name in ("write_labels", "write_split"):
+        monkeypatch.setattr(ogb_binary, name, None)
+    monkeypatch.setattr(GrowingArray, "append", None)
     assert prepare_ogb(tmp_path, tmp_path / "out").key == first.key
     assert DiskData(tmp_path / "out").key == first.key
 
@@ -117,13 +125,15 @@ def test_the_folder_of_something_else_is_refused_before_any_work(tmp_path):
     assert not (tmp_path / "out" / "graph" / "graph").exists()
 
 
-@pytest.mark.parametrize("step", ["_features", "_labels", "_split"])
-def test_a_killed_run_goes_on(tmp_path, monkeypatch, step):
+@pytest.mark.parametrize(
+    "step", ["write_features", "write_labels", "write_split"]
+)
+def test_a_killed_run_resumes(tmp_path, monkeypatch, step):
     write(tmp_path)
     whole = prepare_ogb(tmp_path, tmp_path / "whole")
     with monkeypatch.context() as patch:
 
-        def die(*_):
+        def die(*_, **__):
             raise KeyboardInterrupt
 
         patch.setattr(ogb_binary, step, die)
@@ -164,7 +174,7 @@ def test_raw_files_are_freed(tmp_path):
     assert again.key == data.key
     with pytest.raises(DGLError, match=r"add_reverse=True.* no longer exists"):
         prepare_ogb(tmp_path, tmp_path / "out", add_reverse=False)
-    with pytest.raises(DGLError, match=r"data\.npz not there"):
+    with pytest.raises(DGLError, match=r"data\.npz missing"):
         prepare_ogb(tmp_path, tmp_path / "other")
 
 
@@ -173,14 +183,15 @@ def blocks(path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="makes holes in files")
-def test_a_killed_run_that_frees_goes_on(tmp_path, monkeypatch):
+def test_a_killed_run_that_frees_resumes(tmp_path, monkeypatch):
     home = write_papers_like(tmp_path / "root", 2e-4, feat_dim=64)
     raw = home / "raw" / "data.npz"
     if not free_range(shutil.copy(raw, tmp_path / "try"), 0, 8192):
         pytest.skip("this disk has no holes in files")
     whole = prepare_ogb(tmp_path / "root", tmp_path / "whole")
-    monkeypatch.setattr(features, "_COMMIT", 1 << 20)
-    monkeypatch.setattr(features, "_SLICE", 1 << 19)
+    often = functools.partial(write_features, commit_bytes=1 << 20)
+    monkeypatch.setattr(ogb_binary, "write_features", often)
+    small = {"consume_raw": True, "memory": "8MiB"}
     before = blocks(raw)
     left = 3
 
@@ -194,11 +205,11 @@ def test_a_killed_run_that_frees_goes_on(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ogb_binary, "free_range", dying)
         with pytest.raises(KeyboardInterrupt):
-            prepare_ogb(tmp_path / "root", tmp_path / "out", consume_raw=True)
+            prepare_ogb(tmp_path / "root", tmp_path / "out", **small)
     # The edges, 5 MB, and 1 MB of features.
     assert before - blocks(raw) > 5_500_000
     shutil.copytree(tmp_path / "root", tmp_path / "holes")
-    data = prepare_ogb(tmp_path / "root", tmp_path / "out", consume_raw=True)
+    data = prepare_ogb(tmp_path / "root", tmp_path / "out", **small)
     assert data.key == whole.key
     assert not raw.exists()
     # What is gone is not taken for zeros.
@@ -224,7 +235,7 @@ def test_labels_that_are_wrong(tmp_path):
 
 def test_splits_that_are_wrong(tmp_path):
     for changes, message in (
-        ({"train": [0, 60]}, "should hold ids of nodes, 0 to 59"),
+        ({"train": [0, 60]}, "holds 60, but there are nodes 0 to 59"),
         ({"valid": [10, 45]}, "holds node 45, which has no label"),
         ({"test": [20, 3]}, "nodes that are in a split already"),
         ({"test": [20, 20]}, "nodes that are in a split already"),
@@ -253,7 +264,7 @@ def test_files_that_are_wrong(tmp_path):
     with pytest.raises(DGLError, match=r"data\.npz: .* cannot be read"):
         prepare_ogb(tmp_path, tmp_path / "out")
     (raw / "node-label.npz").unlink()
-    with pytest.raises(DGLError, match=r"incomplete: .*node-label\.npz not"):
+    with pytest.raises(DGLError, match=r"incomplete: .*node-label\.npz mis"):
         prepare_ogb(tmp_path, tmp_path / "out")
 
 
@@ -261,6 +272,8 @@ def test_wrong_arguments(tmp_path):
     write(tmp_path)
     with pytest.raises(DGLError, match="name='ogbn-arxiv' is not known"):
         prepare_ogb(tmp_path, tmp_path / "out", name="ogbn-arxiv")
+    with pytest.raises(DGLError, match=r"memory=5 MiB is too small to read"):
+        prepare_ogb(tmp_path, tmp_path / "out", memory="5MiB")
     with pytest.raises(DGLError, match="dtype should be one of"):
         prepare_ogb(tmp_path, tmp_path / "out", dtype=torch.float64)
 

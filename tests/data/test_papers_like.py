@@ -1,12 +1,15 @@
 """The generated data set of ogbn-papers100M's shape."""
 
 import hashlib
+import re
+import shutil
 
 import numpy as np
 import pytest
 from dgl import DGLError
 
 from dgl_lc.data import papers_like, write_papers_like
+from dgl_lc.data.papers_rule import make_rule, name_of, place_of
 
 SCALE = 2e-4
 
@@ -29,6 +32,16 @@ def ids(home, split):
     return np.loadtxt(home / "split" / "time" / f"{split}.csv.gz", dtype=int)
 
 
+def digests(folder):
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(
+            file.read_bytes()
+        ).hexdigest()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
+
+
 def test_the_layout_is_ogbs(home, data):
     n, m = 22_212, 323_137
     assert data["edge_index"].shape == (2, m)
@@ -49,18 +62,18 @@ def test_the_layout_is_ogbs(home, data):
 
 def test_names_are_a_permutation():
     for n in (500, 1000, 1024, 1025):
-        rule = papers_like._rule(n, 3)
-        names = [papers_like._name(place, rule) for place in range(n)]
+        rule = make_rule(n, 3)
+        names = [name_of(place, rule) for place in range(n)]
         assert sorted(names) == list(range(n))
         assert names != sorted(names)
-        places = [papers_like._place(name, rule) for name in names]
+        places = [place_of(name, rule) for name in names]
         assert places == list(range(n))
 
 
 def test_newer_papers_cite_older_ones(home, data):
     n = len(data["node_feat"])
-    rule = papers_like._rule(n, 0)
-    place = np.array([papers_like._place(name, rule) for name in range(n)])
+    rule = make_rule(n, 0)
+    place = np.array([place_of(name, rule) for name in range(n)])
     source, target = data["edge_index"]
     assert (place[source] > place[target]).all()
     # And the split is by time.
@@ -79,10 +92,8 @@ def test_citations_follow_a_power_law(data):
 
 def test_features_and_graph_both_tell_the_class(data):
     n = len(data["node_feat"])
-    rule = papers_like._rule(n, 0)
-    classes = np.array(
-        [papers_like._place(name, rule) % 172 for name in range(n)]
-    )
+    rule = make_rule(n, 0)
+    classes = np.array([place_of(name, rule) % 172 for name in range(n)])
     labels = data["node_label"][:, 0]
     known = ~np.isnan(labels)
     assert np.array_equal(labels[known], classes[known])
@@ -98,17 +109,8 @@ def test_features_and_graph_both_tell_the_class(data):
 
 
 def test_the_seed_gives_the_files(tmp_path, home):
-    def digests(folder):
-        return {
-            str(file.relative_to(folder)): hashlib.sha256(
-                file.read_bytes()
-            ).hexdigest()
-            for file in folder.rglob("*")
-            if file.is_file()
-        }
-
     # Less memory, smaller pieces.
-    again = write_papers_like(tmp_path, SCALE, feat_dim=32, memory="100KiB")
+    again = write_papers_like(tmp_path, SCALE, feat_dim=32, memory=2_250_000)
     assert digests(again) == digests(home)
     other = write_papers_like(tmp_path / "2", SCALE, feat_dim=32, seed=1)
     one, two = digests(other), digests(home)
@@ -128,13 +130,39 @@ def test_what_is_there_is_left_alone(tmp_path, home):
         write_papers_like(tmp_path, SCALE)
 
 
+def test_a_killed_run_is_written_again(tmp_path, monkeypatch, home):
+    with monkeypatch.context() as patch:
+
+        def die(*_):
+            raise KeyboardInterrupt
+
+        patch.setattr(papers_like, "label_nodes", die)
+        with pytest.raises(KeyboardInterrupt):
+            write_papers_like(tmp_path, SCALE, feat_dim=32)
+    again = write_papers_like(tmp_path, SCALE, feat_dim=32)
+    assert digests(again) == digests(home)
+
+
+def test_foreign_files_are_left_alone(tmp_path):
+    label = tmp_path / "ogbn_papers100M" / "raw" / "node-label.npz"
+    label.parent.mkdir(parents=True)
+    label.write_bytes(b"real")
+    with pytest.raises(DGLError, match="was not generated"):
+        write_papers_like(tmp_path, SCALE)
+    assert label.read_bytes() == b"real"
+
+
 def test_wrong_arguments(tmp_path, monkeypatch):
     for scale in (0, -1, 1e-7, 30):
         with pytest.raises(DGLError, match="scale should be"):
             write_papers_like(tmp_path, scale)
     with pytest.raises(DGLError, match="feat_dim"):
         write_papers_like(tmp_path, SCALE, feat_dim=0)
+    with pytest.raises(DGLError, match="memory=1 KiB is too") as caught:
+        write_papers_like(tmp_path, SCALE, memory="1KiB")
+    enough = int(re.search(r"\((\d+) bytes\)", str(caught.value))[1])
+    write_papers_like(tmp_path / "small", 1e-5, memory=enough)
     usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr(papers_like.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(DGLError, match="of disk, free are 100 B"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(DGLError, match="of disk, but only 100 B are free"):
         write_papers_like(tmp_path, SCALE)

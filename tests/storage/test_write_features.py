@@ -1,6 +1,8 @@
 """Features in column blocks on disk."""
 
 import os
+import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,6 @@ from hypothesis import strategies as st
 
 from dgl_lc.data import DiskFeatures, write_features
 from dgl_lc.storage import folder as disk_folder
-from dgl_lc.storage import write_features as disk_features
 from dgl_lc.storage.npz_stream import Member
 from dgl_lc.testing.folders import folder_content
 
@@ -44,7 +45,7 @@ def test_blocks_are_the_columns(
     else:
         np.save(path, np.asfortranarray(x) if kind == "fortran" else x)
     feat = write_features(
-        path, folder / "feat", width=width, dtype=dtype, memory="20KiB"
+        path, folder / "feat", width=width, dtype=dtype, memory=2_110_000
     )
     wanted = torch.from_numpy(x.astype(x.dtype.newbyteorder("="))).to(dtype)
     assert feat.shape == (n, d)
@@ -89,20 +90,21 @@ def test_all_of_the_files_with_the_columns_are_asked_for(tmp_path, monkeypatch):
         assert pages >= set(range(0, size, 4096))
 
 
-def test_a_killed_run_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(disk_features, "_COMMIT", 2000)
-    monkeypatch.setattr(disk_features, "_SLICE", 1000)
+def test_a_killed_run_resumes(tmp_path, monkeypatch):
+    # Seven rows at a time.
+    options = {"commit_bytes": 2000, "memory": (2 << 20) + 3500}
     append = disk_folder.GrowingArray.append
     for packed, save in enumerate((np.savez, np.savez_compressed)):
         path = tmp_path / f"{packed}.npz"
         save(path, node_feat=rows())
-        whole = write_features(path, tmp_path / f"whole{packed}")
+        whole = write_features(path, tmp_path / f"whole{packed}", **options)
         safe = []
 
         def run(packed=packed, path=path, safe=safe):
             return write_features(
-                path, tmp_path / f"killed{packed}", on_commit=safe.append
-            )
+                path, tmp_path / f"killed{packed}", on_commit=safe.append,
+                **options,
+            )  # fmt: skip
 
         deaths = 0
         with monkeypatch.context() as patch:
@@ -195,8 +197,10 @@ def test_wrong_arguments(tmp_path, monkeypatch):
         write_features(tmp_path / "feat.npy", out, dtype=torch.float64)
     with pytest.raises(DGLError, match="width should be at least 1"):
         write_features(tmp_path / "feat.npy", out, width=0)
-    with pytest.raises(DGLError, match="too small for one row"):
+    with pytest.raises(DGLError, match="too small for one row") as caught:
         write_features(tmp_path / "feat.npy", out, memory=100)
+    enough = int(re.search(r"\((\d+) bytes\) would", str(caught.value))[1])
+    write_features(tmp_path / "feat.npy", out, memory=enough).verify()
     with pytest.raises(DGLError, match="source should be the path"):
         write_features(rows(), out)
     np.savez(tmp_path / "fortran.npz", node_feat=np.asfortranarray(rows()))
@@ -212,6 +216,6 @@ def test_wrong_arguments(tmp_path, monkeypatch):
     ):
         feat.rows([300])
     usage = type("Usage", (), {"free": 100})
-    monkeypatch.setattr(disk_features.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(DGLError, match="of disk, free are 100 B"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(DGLError, match="of disk, but only 100 B are free"):
         write_features(tmp_path / "feat.npy", out, resume=False)

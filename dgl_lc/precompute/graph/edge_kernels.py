@@ -63,12 +63,12 @@ def count_slice(
 
     An end outside the graph is counted nowhere. ``places`` is scratch.
     """
-    for i in places[: select_into(target, low, high, places)]:
+    for i in places[: select_into(target, 0, len(target), low, high, places)]:
         v = target[i]
         in_edges[v + 1] += 1
         if source[i] == v:
             loops[v] += 1
-    for i in places[: select_into(source, low, high, places)]:
+    for i in places[: select_into(source, 0, len(source), low, high, places)]:
         out_edges[source[i]] += 1
 
 
@@ -102,7 +102,7 @@ def place_slice(
     cursor, indices, order = sorting.cursor, sorting.indices, sorting.order
     weight, sorted_weight = sorting.weight, sorting.sorted_weight
     begin, end, first_row = sorting.begin, sorting.end, sorting.first_row
-    for e in places[: select_into(target, low, high, places)]:
+    for e in places[: select_into(target, 0, len(target), low, high, places)]:
         v = target[e]
         place = cursor[v - first_row]
         cursor[v - first_row] = place + 1

@@ -1,0 +1,102 @@
+"""A node classification task on disk: graph, features, labels and split."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+from dgl import DGLError
+
+from ..storage.disk_features import DiskFeatures
+from ..storage.disk_graph import DiskGraph
+from ..storage.folder import (
+    FolderKind,
+    expect_files,
+    read_manifest,
+    verify_files,
+)
+from ..storage.npy_file import map_file
+from .node_data import SPLITS, task_counts
+
+KIND = FolderKind("task", "prepare_ogb", ("graph", "feat"))
+
+
+class DiskData:
+    """A node classification task in a folder, opened without reading it.
+
+    Parameters
+    ----------
+    path : path
+        The folder, written by :func:`prepare_ogb`.
+
+    Attributes
+    ----------
+    graph : DiskGraph
+    feat : DiskFeatures
+    labels : Tensor
+        int64, mapped into memory; -1 where there is none.
+    train, valid, test : Tensor
+        int64 node ids.
+    num_classes : int
+    name : str
+    key : str
+        Stands for the content of all of it.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+        self.manifest = read_manifest(self.path, KIND)
+        self.graph = DiskGraph(self.path / "graph")
+        self.feat = DiskFeatures(self.path / "feat")
+        for part in (self.graph, self.feat):
+            if part.key not in self.manifest["parts"]:
+                raise DGLError(
+                    f"{part.path} is not the one that {self.path} was made "
+                    f"with: remove {self.path} and run prepare_ogb again."
+                )
+        # Labels and ids are small, and nobody looks at them again.
+        verify_files(self.path, self.manifest)
+        n = self.graph.num_nodes()
+        shapes = {
+            name: ("<i8", entry.shape[:1])
+            for name, entry in self.manifest.files.items()
+        }
+        shapes["labels.npy"] = ("<i8", (n,))
+        expect_files(self.path, self.manifest, shapes)
+        self.labels = self._tensor("labels.npy")
+        # Copied: what indexes should not be a file.
+        self.train = self._tensor("train.npy").clone()
+        self.valid = self._tensor("valid.npy").clone()
+        self.test = self._tensor("test.npy").clone()
+        self.num_classes: int = self.manifest["num_classes"]
+        self.name: str = self.manifest["name"]
+        for split in SPLITS:
+            ids = getattr(self, split)
+            if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
+                raise DGLError(
+                    f"{self.path / split}.npy holds ids that are no nodes: "
+                    f"run prepare_ogb again."
+                )
+
+    def _tensor(self, name: str) -> torch.Tensor:
+        # Not read-only, as torch cannot know that; the file stays as it is.
+        array = map_file(self.path / name, self.manifest.files[name], "c")
+        return torch.from_numpy(np.asarray(array))
+
+    @property
+    def key(self) -> str:
+        return self.manifest.key
+
+    @property
+    def num_feats(self) -> int:
+        """Columns of the features."""
+        return self.feat.shape[1]
+
+    def verify(self) -> None:
+        """Read all files; an error names one that is not as written."""
+        verify_files(self.path, self.manifest)
+        self.graph.verify()
+        self.feat.verify()
+
+    def __repr__(self) -> str:
+        return f"DiskData({self.name!r}, {task_counts(self)})"

@@ -1,0 +1,51 @@
+"""csv files of numbers, plain or gz, read a few lines at a time."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .npy_header import UNREADABLE, open_file, unreadable
+
+#: Lines that are read at a time.
+_LINES = 1 << 14
+#: Memory that this takes for one or two columns, about.
+CSV_BYTES = 5 << 20
+
+
+def read_tables(
+    path: Path, dtype: Any, *, header: bool = False
+) -> Iterator[np.ndarray]:
+    """Read a csv file as matrices of numbers, one after another.
+
+    Parameters
+    ----------
+    path : Path
+        The file; it is unpacked if its name ends in .gz.
+    dtype : numpy.dtype
+        The type of all numbers.
+    header : bool
+        Whether the first line has names.
+    """
+    packed: Any = "gzip" if path.suffix == ".gz" else None
+    try:
+        with (
+            open_file(path) as file,
+            pd.read_csv(
+                io.BufferedReader(file),  # type: ignore[type-var]
+                header=0 if header else None, dtype=dtype, compression=packed,
+                chunksize=_LINES,
+            ) as tables,
+        ):  # fmt: skip
+            for table in tables:
+                if not isinstance(table.index, pd.RangeIndex):
+                    # pandas takes the first columns for names of the rows.
+                    raise ValueError("its header has too few columns")
+                yield table.to_numpy()
+    except pd.errors.EmptyDataError:
+        return
+    except UNREADABLE as error:
+        raise unreadable(str(path), error) from None

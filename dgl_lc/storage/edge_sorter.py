@@ -1,0 +1,337 @@
+"""Sorting edges by destination, one range of rows after another."""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from dgl import DGLError
+
+from .._common.threads import ranges, run_parallel
+from . import sort_kernels as kernels
+from .disk_graph import COUNTS
+from .edge_sources import EdgeSource, Slice
+from .folder import Build
+from .free_disk import check_free
+from .npy_file import HEADER
+from .npy_header import as_bytes, open_file, read_into
+from .read_ahead import read_ahead
+from .rough_sort import RoughSort
+from .sort_kernels import Pieces, Rows
+from .sort_memory import Budget, share, too_small
+from .work_space import WorkSpace, array_bytes
+
+#: Bytes of a range's arrays beyond those of its rows: one more start, and
+#: whole cache lines.
+_RANGE_BYTES = 8 + 4 * array_bytes(1, "u1")
+
+
+class EdgeSorter:
+    """Sorts the edges of a source into the files of a graph.
+
+    Parameters
+    ----------
+    source : EdgeSource
+        The edges.
+    work : Build
+        The folder that is being written.
+    budget : Budget
+        Memory that may be allocated.
+    progress : bool or None
+        Whether to show progress bars.
+    num_nodes, add_reverse, drop_loops
+        As in :func:`~dgl_lc.storage.sort_edges.build_disk_graph`.
+    """
+
+    def __init__(
+        self,
+        source: EdgeSource,
+        work: Build,
+        budget: Budget,
+        progress: bool | None,
+        num_nodes: int,
+        add_reverse: bool,
+        drop_loops: bool,
+    ):
+        self._source = source
+        self._work = work
+        self._budget = budget
+        self._progress = progress
+        self._n = num_nodes
+        self._back = add_reverse
+        self._drop_loops = drop_loops
+        self._ways = 2 if add_reverse else 1
+        self._shares = share(budget.room, source.num_edges, self._ways)
+
+    def _arena(self, rows: int) -> tuple[WorkSpace, list[Slice]]:
+        """Memory for slices, rough sorting and so many bytes of rows."""
+        rows = min(rows, self._shares.rows)
+        arena = WorkSpace(self._shares.fixed_bytes + rows)
+        size = self._shares.slice_edges
+        arrays = [arena.array(size, np.int64) for _ in range(4)]
+        return arena, [(arrays[0], arrays[1]), (arrays[2], arrays[3])]
+
+    def count(self) -> None:
+        """Count the edges of each node, by ranges where memory is short.
+
+        An undirected graph needs one count, before duplicates are merged.
+        """
+        names = [COUNTS]
+        if not self._back:
+            names += ["out_edges.npy", "loops.npy"]
+        files = [self._work.array(name, np.int32) for name in names]
+        if files[0].count >= self._n:
+            return
+        all_rows = len(files) * array_bytes(self._n, np.int32)
+        # An array takes whole cache lines.
+        most = (self._shares.rows // len(files) - array_bytes(1, "u1")) // 4
+        if most < 1:
+            needed = 2 * len(files) * array_bytes(1, np.int32)
+            raise self._too_small(needed, is_counted=False)
+        arena, buffers = self._arena(all_rows)
+        while files[0].count < self._n:
+            low = files[0].count
+            rows = min(self._n - low, most)
+            passes = -(-self._n // most)
+            name = "count edges" + (f" ({passes} passes)" if passes > 1 else "")
+            with arena.part():
+                counts = [arena.array(rows, np.int32) for _ in files]
+                self._count_range(arena, buffers, low, counts, name)
+                for file, part in zip(files, counts, strict=True):
+                    file.append(part)
+            self._work.commit()
+
+    def _count_range(
+        self,
+        arena: WorkSpace,
+        buffers: list[Slice],
+        low: int,
+        counts: list[np.ndarray],
+        name: str,
+    ) -> None:
+        total = 0
+        rough = self._rough_sort(arena, low, low + len(counts[0]))
+        for part in counts:
+            part.fill(0)
+
+        def count(pieces: Pieces, bucket: int) -> None:
+            kernels.count(pieces, bucket, counts[0])
+
+        with closing(self._slices(buffers, name)) as slices:
+            for source, target in slices:
+                self._check_ids(source)
+                self._check_ids(target)
+                total += len(source)
+                if rough.is_full(len(source)):
+                    rough.empty(count)
+                rough.add(source, target)
+                if not self._back:
+                    self._count_sources(source, target, low, *counts[1:])
+        rough.empty(count)
+        for part in counts:
+            if part.min(initial=0) < 0:
+                node = low + int(np.argmax(part < 0))
+                raise DGLError(
+                    f"{self._source.what}: node {node} has 2**31 edges or "
+                    f"more, which is too many."
+                )
+        if low == 0:
+            self._work.notes["num_raw"] = total
+
+    def _count_sources(
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        low: int,
+        out_edges: np.ndarray,
+        loops: np.ndarray,
+    ) -> None:
+        parts = ranges(len(out_edges), self._shares.rough.threads)
+
+        def count(_: int, part: int) -> None:
+            first, last = (low + row for row in parts[part])
+            kernels.count_sources(
+                source, target, first, last, low,
+                self._drop_loops, out_edges, loops,
+            )  # fmt: skip
+
+        run_parallel(count, len(parts))
+
+    def _rough_sort(self, arena: WorkSpace, low: int, high: int) -> RoughSort:
+        return RoughSort(
+            arena, self._shares.rough, low, high, self._back, self._drop_loops
+        )
+
+    def fill(self) -> None:
+        """Write range after range of destinations."""
+        # From an earlier run perhaps, and the kernels trust them.
+        self._work.array(COUNTS, np.int32).verify()
+        indptr = self._work.array("indptr.npy", np.int64)
+        if indptr.count - 1 >= self._n:
+            return
+        scratch = np.empty(1 << 15, np.int32)
+        counts = self._counts(0, scratch)
+        edges = sum(int(part.sum(dtype=np.int64)) for part in counts)
+        if indptr.count == 0:
+            self._check_disk(edges)
+            indptr.append(np.zeros(1, np.int64))
+        most = 4 * edges + self._row_bytes() * self._n + _RANGE_BYTES
+        arena, buffers = self._arena(most)
+        while indptr.count - 1 < self._n:
+            low = indptr.count - 1
+            high = self._range_end(low, scratch)
+            with arena.part():
+                self._fill_range(arena, buffers, low, high)
+            self._work.commit()
+
+    def _row_bytes(self) -> int:
+        """Bytes for a row: where it begins, its edges and its self-loops."""
+        return 8 + 4 + (4 if self._back else 0)
+
+    def _fill_range(
+        self, arena: WorkSpace, buffers: list[Slice], low: int, high: int
+    ) -> None:
+        size = high - low
+        starts = arena.array(size + 1, np.int64)
+        counts = arena.array(size, np.int32)
+        loops = arena.array(size if self._back else 0, np.int32)
+        rows = Rows(low, starts, counts, loops)
+        self._read_counts(low, counts)
+        starts[0] = 0
+        # Shifted by one: a row's begin becomes its end while it is filled,
+        # and that is where the next one begins.
+        edges = int(kernels.begins(counts, 0, starts[1:]))
+        # The rough sort goes last: it is not needed while rows are merged.
+        sources = arena.array(edges, np.int32)
+        self._place_edges(arena, buffers, rows, sources)
+        if not kernels.is_filled(starts, counts):
+            raise self._changed()
+        indices = self._work.array("indices.npy", np.int32)
+        if self._back:
+            self._merge(rows, sources)
+        else:
+            indices.append(sources)
+        begin = indices.count - int(counts.sum(dtype=np.int64))
+        starts[-1] = kernels.begins(counts, begin, starts[:-1])
+        self._work.array("indptr.npy", np.int64).append(starts[1:])
+
+    def _place_edges(
+        self,
+        arena: WorkSpace,
+        buffers: list[Slice],
+        rows: Rows,
+        out: np.ndarray,
+    ) -> None:
+        rough = self._rough_sort(
+            arena, rows.first, rows.first + len(rows.counts)
+        )
+
+        def place(pieces: Pieces, bucket: int) -> None:
+            kernels.place(pieces, bucket, rows.starts[1:], out)
+
+        name = f"sort edges ({100 * rows.first // self._n} %)"
+        with closing(self._slices(buffers, name)) as slices:
+            for source, target in slices:
+                self._check_ids(source)
+                self._check_ids(target)
+                if rough.is_full(len(source)):
+                    rough.empty(place)
+                rough.add(source, target)
+        rough.empty(place)
+
+    def _merge(self, rows: Rows, sources: np.ndarray) -> None:
+        """Sort rows, merge duplicates and write what is left."""
+        size = len(rows.counts)
+        threads = self._shares.rough.threads
+        parts = ranges(size, min(size, 16 * threads))
+        sizes = [0] * len(parts)
+
+        def merge(_: int, part: int) -> None:
+            sizes[part] = kernels.merge_rows(rows, *parts[part], sources)
+
+        run_parallel(merge, len(parts), threads)
+        indices = self._work.array("indices.npy", np.int32)
+        for (first, _), count in zip(parts, sizes, strict=True):
+            begin = int(rows.starts[first])
+            indices.append(sources[begin : begin + count])
+        # As many edges out as in: they come in pairs.
+        self._work.array("out_edges.npy", np.int32).append(rows.counts)
+        self._work.array("loops.npy", np.int32).append(rows.loops)
+
+    def _range_end(self, low: int, scratch: np.ndarray) -> int:
+        """Where a range of rows ends that fits into memory."""
+        left = self._shares.rows - _RANGE_BYTES
+        row = low
+        for part in self._counts(low, scratch):
+            fits, left = kernels.rows_that_fit(part, 4, self._row_bytes(), left)
+            row += int(fits)
+            if fits < len(part):
+                break
+        if row == low:
+            longest = max(
+                int(part.max()) for part in self._counts(low, scratch)
+            )
+            needed = 4 * longest + self._row_bytes() + _RANGE_BYTES
+            raise self._too_small(needed, is_counted=True)
+        return row
+
+    def _read_counts(self, low: int, out: np.ndarray) -> None:
+        """Read the edges of the rows from ``low`` on, as they were counted."""
+        with open_file(self._work.path / COUNTS) as file:
+            file.seek(HEADER + 4 * low)
+            read_into(file, as_bytes(out))
+
+    def _counts(self, low: int, scratch: np.ndarray) -> Iterator[np.ndarray]:
+        """All counts from a row on, piece by piece."""
+        for begin in range(low, self._n, len(scratch)):
+            part = scratch[: self._n - begin]
+            self._read_counts(begin, part)
+            yield part
+
+    def check_source(self, made_from: dict[str, Any]) -> None:
+        """Refuse edges that were written to while they were sorted."""
+        if self._source.made_from() != made_from:
+            raise self._changed()
+
+    def _changed(self) -> DGLError:
+        return DGLError(
+            f"{self._source.what} changed while it was read: leave it as it "
+            f"is, and begin again with resume=False."
+        )
+
+    def _slices(
+        self, buffers: list[Slice], name: str
+    ) -> Generator[Slice, None, None]:
+        """All edges, with a progress bar of this name."""
+        known = self._source.num_edges
+        if known is None:
+            known = self._work.notes.get("num_raw")
+        return read_ahead(
+            self._source.slices(buffers),
+            lambda found: 16 * len(found[0]),
+            total=None if known is None else 16 * known,
+            name=name,
+            progress=self._progress,
+        )
+
+    def _check_ids(self, ids: np.ndarray) -> None:
+        if len(ids) == 0:
+            return
+        low, high = kernels.bounds(ids)
+        if low < 0 or high >= self._n:
+            raise DGLError(
+                f"{self._source.what} holds {low if low < 0 else high}, but "
+                f"there are nodes 0 to {self._n - 1}."
+            )
+
+    def _check_disk(self, edges: int) -> None:
+        """Refuse a disk that is too small, before the long part begins."""
+        # Where duplicates are merged, up to half of it goes away, or more.
+        needed = 4 * edges // self._ways + 8 * self._n
+        check_free(self._work.path, needed, "the graph")
+
+    def _too_small(self, needed: int, *, is_counted: bool) -> DGLError:
+        return too_small(
+            self._budget, self._source.what, self._source.num_edges,
+            self._ways, needed, is_counted=is_counted,
+        )  # fmt: skip

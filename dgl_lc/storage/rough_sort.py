@@ -1,0 +1,124 @@
+"""Sorting edges roughly, before each one is put in its place.
+
+Each edge goes to some place of a large array, and memory is busy with
+fetching places. Of many edges, those that go to the same few places are put
+there together.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .._common.threads import ranges, run_parallel
+from . import sort_kernels as kernels
+from .sort_kernels import Pieces, Spread
+from .work_space import WorkSpace, array_bytes
+
+#: More buckets would be too many places by themselves.
+_MOST_BUCKETS = 256
+
+
+class RoughSize(NamedTuple):
+    """How much a rough sort holds.
+
+    Attributes
+    ----------
+    pairs : int
+        Edges, counted twice if they go both ways.
+    slices : int
+        Slices of edges.
+    threads : int
+        Threads, each of which sorts a part of every slice.
+    """
+
+    pairs: int
+    slices: int
+    threads: int
+
+    @property
+    def num_bytes(self) -> int:
+        begins = self.slices * self.threads * (_MOST_BUCKETS + 1)
+        return array_bytes(2 * self.pairs, np.int32) + array_bytes(
+            begins, np.int64
+        )
+
+
+class RoughSort:
+    """Edges kept apart by ranges of their rows.
+
+    Parameters
+    ----------
+    arena : WorkSpace
+        Where it takes its memory from.
+    size : RoughSize
+        How much it holds.
+    low, high : int
+        The rows whose edges are kept.
+    back, drop_loops : bool
+        As in :class:`~dgl_lc.storage.sort_kernels.Spread`.
+    """
+
+    def __init__(
+        self,
+        arena: WorkSpace,
+        size: RoughSize,
+        low: int,
+        high: int,
+        back: bool,
+        drop_loops: bool,
+    ):
+        last = high - low - 1
+        shift = max(last.bit_length() - (_MOST_BUCKETS.bit_length() - 1), 0)
+        self._buckets = (last >> shift) + 1
+        self._spread = Spread(low, high, shift, back, drop_loops)
+        self._ways = 2 if back else 1
+        self._size = size
+        self._pairs = arena.array(2 * size.pairs, np.int32).reshape(-1, 2)
+        begins = size.slices * size.threads * (_MOST_BUCKETS + 1)
+        self._begins = arena.array(begins, np.int64)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._used = 0
+        self._firsts: list[int] = []
+
+    def is_full(self, edges: int) -> bool:
+        """Whether so many more edges do not fit."""
+        return self._used + self._ways * edges > len(self._pairs)
+
+    def add(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Keep the edges of a slice."""
+        parts = ranges(len(source), self._size.threads)
+        firsts = [self._used + self._ways * begin for begin, _ in parts]
+        begins = self._all_begins()[len(self._firsts) :]
+
+        def scatter(_: int, part: int) -> None:
+            begin, end = parts[part]
+            kernels.scatter(
+                source[begin:end], target[begin:end], self._spread,
+                self._pairs[firsts[part] :], begins[part],
+            )  # fmt: skip
+
+        run_parallel(scatter, len(parts), self._size.threads)
+        self._used += self._ways * len(source)
+        self._firsts += firsts
+
+    def _all_begins(self) -> np.ndarray:
+        width = self._buckets + 1
+        rows = self._size.slices * self._size.threads
+        return self._begins[: rows * width].reshape(rows, width)
+
+    def empty(self, put: Callable[[Pieces, int], None]) -> None:
+        """Let ``put(pieces, bucket)`` have every bucket, and forget them."""
+        if not self._firsts:
+            return
+        firsts = np.array(self._firsts)
+        begins = self._all_begins()[: len(firsts)]
+        pieces = Pieces(self._pairs, firsts, begins)
+        run_parallel(
+            lambda _, bucket: put(pieces, bucket),
+            self._buckets,
+            self._size.threads,
+        )
+        self._forget()
