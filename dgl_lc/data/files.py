@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from .._common.files import replace_buffered
+from .._common.file_access import replace_buffered
 from ..storage.numpy_files import (
     check_range,
     csr_rows,

@@ -17,7 +17,7 @@ from dgl import DGLError
 from tqdm.auto import tqdm
 
 from .._common.bytes import format_bytes, parse_bytes
-from .._common.files import replace_buffered
+from .._common.file_access import replace_buffered
 from .._common.json_files import read_json, write_json
 from .._common.progress import progress_bar
 from .._common.threads import num_threads, ranges, run_parallel

@@ -63,13 +63,13 @@ class EdgeSorter:
         self._ways = 2 if add_reverse else 1
         self._shares = share(budget.room, source.num_edges, self._ways)
 
-    def _arena(self, rows: int) -> tuple[WorkSpace, list[Slice]]:
+    def _work_space(self, rows: int) -> tuple[WorkSpace, list[Slice]]:
         """Memory for slices, rough sorting and so many bytes of rows."""
         rows = min(rows, self._shares.rows)
-        arena = WorkSpace(self._shares.fixed_bytes + rows)
+        space = WorkSpace(self._shares.fixed_bytes + rows)
         size = self._shares.slice_edges
-        arrays = [arena.array(size, np.int64) for _ in range(4)]
-        return arena, [(arrays[0], arrays[1]), (arrays[2], arrays[3])]
+        arrays = [space.array(size, np.int64) for _ in range(4)]
+        return space, [(arrays[0], arrays[1]), (arrays[2], arrays[3])]
 
     def count(self) -> None:
         """Count the edges of each node, by ranges where memory is short.
@@ -88,29 +88,29 @@ class EdgeSorter:
         if most < 1:
             needed = 2 * len(files) * array_bytes(1, np.int32)
             raise self._too_small(needed, is_counted=False)
-        arena, buffers = self._arena(all_rows)
+        space, buffers = self._work_space(all_rows)
         while files[0].count < self._n:
             low = files[0].count
             rows = min(self._n - low, most)
             passes = -(-self._n // most)
             name = "count edges" + (f" ({passes} passes)" if passes > 1 else "")
-            with arena.part():
-                counts = [arena.array(rows, np.int32) for _ in files]
-                self._count_range(arena, buffers, low, counts, name)
+            with space.part():
+                counts = [space.array(rows, np.int32) for _ in files]
+                self._count_range(space, buffers, low, counts, name)
                 for file, part in zip(files, counts, strict=True):
                     file.append(part)
             self._work.commit()
 
     def _count_range(
         self,
-        arena: WorkSpace,
+        space: WorkSpace,
         buffers: list[Slice],
         low: int,
         counts: list[np.ndarray],
         name: str,
     ) -> None:
         total = 0
-        rough = self._rough_sort(arena, low, low + len(counts[0]))
+        rough = self._rough_sort(space, low, low + len(counts[0]))
         for part in counts:
             part.fill(0)
 
@@ -157,9 +157,9 @@ class EdgeSorter:
 
         run_parallel(count, len(parts))
 
-    def _rough_sort(self, arena: WorkSpace, low: int, high: int) -> RoughSort:
+    def _rough_sort(self, space: WorkSpace, low: int, high: int) -> RoughSort:
         return RoughSort(
-            arena, self._shares.rough, low, high, self._back, self._drop_loops
+            space, self._shares.rough, low, high, self._back, self._drop_loops
         )
 
     def fill(self) -> None:
@@ -176,12 +176,12 @@ class EdgeSorter:
             self._check_disk(edges)
             indptr.append(np.zeros(1, np.int64))
         most = 4 * edges + self._row_bytes() * self._n + _RANGE_BYTES
-        arena, buffers = self._arena(most)
+        space, buffers = self._work_space(most)
         while indptr.count - 1 < self._n:
             low = indptr.count - 1
             high = self._range_end(low, scratch)
-            with arena.part():
-                self._fill_range(arena, buffers, low, high)
+            with space.part():
+                self._fill_range(space, buffers, low, high)
             self._work.commit()
 
     def _row_bytes(self) -> int:
@@ -189,12 +189,12 @@ class EdgeSorter:
         return 8 + 4 + (4 if self._back else 0)
 
     def _fill_range(
-        self, arena: WorkSpace, buffers: list[Slice], low: int, high: int
+        self, space: WorkSpace, buffers: list[Slice], low: int, high: int
     ) -> None:
         size = high - low
-        starts = arena.array(size + 1, np.int64)
-        counts = arena.array(size, np.int32)
-        loops = arena.array(size if self._back else 0, np.int32)
+        starts = space.array(size + 1, np.int64)
+        counts = space.array(size, np.int32)
+        loops = space.array(size if self._back else 0, np.int32)
         rows = Rows(low, starts, counts, loops)
         self._read_counts(low, counts)
         starts[0] = 0
@@ -202,8 +202,8 @@ class EdgeSorter:
         # and that is where the next one begins.
         edges = int(kernels.begins(counts, 0, starts[1:]))
         # The rough sort goes last: it is not needed while rows are merged.
-        sources = arena.array(edges, np.int32)
-        self._place_edges(arena, buffers, rows, sources)
+        sources = space.array(edges, np.int32)
+        self._place_edges(space, buffers, rows, sources)
         if not kernels.is_filled(starts, counts):
             raise self._changed()
         indices = self._work.array("indices.npy", np.int32)
@@ -217,13 +217,13 @@ class EdgeSorter:
 
     def _place_edges(
         self,
-        arena: WorkSpace,
+        space: WorkSpace,
         buffers: list[Slice],
         rows: Rows,
         out: np.ndarray,
     ) -> None:
         rough = self._rough_sort(
-            arena, rows.first, rows.first + len(rows.counts)
+            space, rows.first, rows.first + len(rows.counts)
         )
 
         def place(pieces: Pieces, bucket: int) -> None:

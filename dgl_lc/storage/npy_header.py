@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from dgl import DGLError
 
-from .._common.files import open_regular
+from .._common.file_access import open_regular
 
 #: What libraries raise when they read bytes that are damaged.
 UNREADABLE = (

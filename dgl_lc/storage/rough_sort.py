@@ -49,7 +49,7 @@ class RoughSort:
 
     Parameters
     ----------
-    arena : WorkSpace
+    space : WorkSpace
         Where it takes its memory from.
     size : RoughSize
         How much it holds.
@@ -61,7 +61,7 @@ class RoughSort:
 
     def __init__(
         self,
-        arena: WorkSpace,
+        space: WorkSpace,
         size: RoughSize,
         low: int,
         high: int,
@@ -74,9 +74,9 @@ class RoughSort:
         self._spread = Spread(low, high, shift, back, drop_loops)
         self._ways = 2 if back else 1
         self._size = size
-        self._pairs = arena.array(2 * size.pairs, np.int32).reshape(-1, 2)
+        self._pairs = space.array(2 * size.pairs, np.int32).reshape(-1, 2)
         begins = size.slices * size.threads * (_MOST_BUCKETS + 1)
-        self._begins = arena.array(begins, np.int64)
+        self._begins = space.array(begins, np.int64)
         self._forget()
 
     def _forget(self) -> None:

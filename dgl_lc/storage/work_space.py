@@ -31,11 +31,11 @@ class WorkSpace:
     Examples
     --------
     >>> from dgl_lc.storage.work_space import WorkSpace
-    >>> arena = WorkSpace(1024)
-    >>> with arena.part():
-    ...     arena.array(100, "i8").shape, arena.left
+    >>> space = WorkSpace(1024)
+    >>> with space.part():
+    ...     space.array(100, "i8").shape, space.left
     ((100,), 192)
-    >>> arena.left
+    >>> space.left
     1024
     """
 
@@ -53,7 +53,7 @@ class WorkSpace:
         """Cut off an array, with arbitrary values, on a cache line."""
         size = array_bytes(count, dtype)
         if size > self.left:
-            raise MemoryError(f"{size} bytes of {self.left} in an arena")
+            raise MemoryError(f"{size} bytes of {self.left} in an space")
         begin = self._used
         self._used += size
         dtype = np.dtype(dtype)
@@ -70,7 +70,7 @@ class WorkSpace:
 
 
 def array_bytes(count: int, dtype: Any) -> int:
-    """Bytes of an array that an arena gives: whole cache lines."""
+    """Bytes of an array that an space gives: whole cache lines."""
     size = count * np.dtype(dtype).itemsize
     return -(-size // CACHE_LINE) * CACHE_LINE
 

@@ -224,11 +224,11 @@ class _Columns:
                 f"row of {self._source.what}: {format_bytes(enough)} "
                 f"({enough} bytes) would be enough."
             )
-        arena = WorkSpace(count * each + more)
+        space = WorkSpace(count * each + more)
         return _Buffers(
-            [arena.array(count * d, dtype).reshape(count, d) for _ in range(2)],
+            [space.array(count * d, dtype).reshape(count, d) for _ in range(2)],
             [
-                arena.array(count * self._width, self._stored.stored)
+                space.array(count * self._width, self._stored.stored)
                 for _ in range(self._threads)
             ],
         )
