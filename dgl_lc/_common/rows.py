@@ -71,7 +71,11 @@ def copy_rows(
     """
     for first in range(0, len(target), COPY_ROWS):
         part = slice(first, first + COPY_ROWS)
-        target[part] = source[part] if rows is None else source[rows[part]]
+        if rows is None:
+            target[part] = source[part]
+        else:
+            # A third of the time of source[rows].
+            target[part] = source.index_select(0, rows[part])
 
 
 def copy_bytes(columns: int, itemsize: int) -> int:
