@@ -20,9 +20,9 @@ from .work import Work
 
 #: What a call takes whatever its sizes are: Python's objects, stacks of
 #: threads, and arrays below the size that is given back to the system.
-FIXED = 1 << 21
+FIXED = 1 << 20
 #: The same for each thread.
-FIXED_THREAD = 1 << 18
+FIXED_THREAD = 1 << 17
 
 
 class Cost(NamedTuple):
