@@ -9,7 +9,8 @@ from .._common.threads import num_threads
 from ..storage.disk_graph import DiskGraph
 from .graph.edge_reader import slice_bytes
 from .graph.frontier import frontier, list_bytes, mark_bytes
-from .graph.in_edges import InEdges, count_bytes, in_edges, sort_bytes
+from .graph.in_edges import InEdges, count_bytes, in_edges
+from .graph.sort_space import sort_bytes
 from .planning.work import Work
 from .request import Request
 

@@ -13,7 +13,8 @@ from ..._common.threads import ranges
 from ...hops import FilterSpec
 from .edge_kernels import are_equal, fill_diagonal
 from .edge_reader import SLICE
-from .in_edges import EdgeBlock, InEdges, SortSpace
+from .in_edges import EdgeBlock, InEdges
+from .sort_space import SortSpace
 
 
 def diagonals(

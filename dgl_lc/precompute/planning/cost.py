@@ -12,7 +12,8 @@ from ..cpu.column_buffers import buffer_bytes
 from ..cpu.scaling import scale_bytes
 from ..graph.filters import block_bytes, diagonal_bytes
 from ..graph.frontier import list_bytes, mark_bytes
-from ..graph.in_edges import count_bytes, sort_bytes
+from ..graph.in_edges import count_bytes
+from ..graph.sort_space import sort_bytes
 from ..places import place_bytes
 from ..sinks import store_bytes
 from .plans import Item
