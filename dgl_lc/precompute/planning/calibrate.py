@@ -44,7 +44,7 @@ def calibrate(device: str | torch.device = "cpu") -> Coefficients:
 
     Examples
     --------
-    >>> from . import calibrate
+    >>> from dgl_lc.precompute import calibrate
     >>> calibrate("cpu").beta_X >= 1
     True
     """
