@@ -64,6 +64,18 @@ def test_column_buffers(dtype, hops):
     assert held <= items[Item.COLUMN_BUFFERS] <= held + 2 * 64
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_hop_0_alone_is_collected_for_a_store_only(stored):
+    nodes = torch.zeros(2 * N, dtype=torch.long)
+    request = Request.of(
+        graph(), make_features(N, COLUMNS), 0, nodes=nodes, dtype=torch.float16
+    )
+    work = survey(request, None, stored).work
+    items = plan_for(work, 1, COLUMNS, 2**40).items
+    collected = 2 * N * 32 * 2 if stored else 0
+    assert items[Item.COLUMN_BUFFERS] == collected + 2 * 64
+
+
 @pytest.mark.parametrize("weight", [None, torch.float32, torch.float64])
 @pytest.mark.parametrize("formats", ["coo", "csr", "csc"])
 def test_edges_by_destination(formats, weight):
