@@ -30,7 +30,8 @@ from .sinks import make_sink
 from .survey import (
     DoesNotFit,
     Survey,
-    bounds_of_work,
+    least_work,
+    most_work,
     survey,
     work_at_all_rows,
 )
@@ -221,10 +222,9 @@ def _survey(request: Request, budget: int | None, stored: bool) -> Survey:
     """Survey for the CPU; too small a budget is refused before it is read."""
     if budget is None:
         return survey(request, None, stored)
-    least, most = bounds_of_work(request, stored)
-    if least_bytes(least) > budget:
-        raise too_small(most, budget)
+    if min(map(least_bytes, least_work(request, stored))) > budget:
+        raise too_small(most_work(request, stored), budget)
     try:
         return survey(request, budget, stored)
     except DoesNotFit:
-        raise too_small(most, budget) from None
+        raise too_small(most_work(request, stored), budget) from None

@@ -1,6 +1,8 @@
 """Checking what the user gave, before any long work starts."""
 
 import operator
+from collections.abc import Sequence
+from typing import Any
 
 import dgl
 import numpy as np
@@ -93,7 +95,9 @@ def check_features(
     return feat
 
 
-def _check_num_rows(graph, feat) -> None:
+def _check_num_rows(
+    graph: dgl.DGLGraph | DiskGraph, feat: torch.Tensor | DiskFeatures
+) -> None:
     if feat.shape[0] != graph.num_nodes():
         raise DGLError(
             f"feat has {feat.shape[0]} rows, but g has {graph.num_nodes()} "
@@ -119,14 +123,15 @@ def _from_numpy(array: np.ndarray) -> torch.Tensor:
             f"feat has the foreign byte order {array.dtype.str!r}: use "
             f"feat.astype({array.dtype.newbyteorder('=').str!r})."
         )
-    if any(stride < 0 for stride in array.strides):
+    if any(step < 0 or step % array.itemsize for step in array.strides):
         raise DGLError(
-            "feat has a negative stride: use np.ascontiguousarray(feat)."
+            "feat has a negative stride, or one that is no whole number of "
+            "values: use np.ascontiguousarray(feat)."
         )
     return tensor_of(array)
 
 
-def check_hops(K: int, hops) -> list[int]:
+def check_hops(K: int, hops: Sequence[int] | None) -> list[int]:
     """The hops to keep, ascending."""
     try:
         if isinstance(K, bool):
@@ -151,13 +156,28 @@ def check_hops(K: int, hops) -> list[int]:
     return kept
 
 
-def check_nodes(graph: dgl.DGLGraph, nodes) -> torch.Tensor | None:
+def check_nodes(
+    graph: dgl.DGLGraph | DiskGraph, nodes: Any
+) -> torch.Tensor | None:
     """The ids asked for; repeated ids are fine."""
     if nodes is None:
         return None
-    nodes = check_ids(nodes, "nodes")
+    if not isinstance(nodes, torch.Tensor):
+        try:
+            # A foreign byte order or an odd stride; lists of anything.
+            nodes = torch.as_tensor(nodes)
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            raise DGLError(
+                f"nodes should be integer ids, in a tensor, a list or an array "
+                f"of native int64: {str(error).splitlines()[0]}"
+            ) from None
+        if nodes.numel() == 0:
+            nodes = nodes.long()
+    if nodes.layout != torch.strided:
+        raise DGLError("nodes is sparse: give the ids, nodes.to_dense().")
+    nodes = check_ids(nodes, "nodes").contiguous()
     if nodes.numel() == 0:
-        raise DGLError("nodes is empty: name at least one node, or leave it.")
+        raise DGLError("nodes is empty: name at least one node, or omit it.")
     if int(nodes.max()) >= graph.num_nodes():
         raise DGLError(
             f"nodes holds {int(nodes.max())}, but g has nodes 0 to "
@@ -167,7 +187,7 @@ def check_nodes(graph: dgl.DGLGraph, nodes) -> torch.Tensor | None:
 
 
 def check_weight(
-    graph: dgl.DGLGraph | DiskGraph, weight
+    graph: dgl.DGLGraph | DiskGraph, weight: Any
 ) -> torch.Tensor | None:
     """One real weight for each edge."""
     if weight is None:
@@ -175,7 +195,7 @@ def check_weight(
     if isinstance(graph, DiskGraph):
         raise DGLError(
             "edge_weight is not supported for a graph on disk, whose edges "
-            "are in another order: leave it out, or use g.to_dgl()."
+            "are in another order: omit it, or use g.to_dgl()."
         )
     if not isinstance(weight, torch.Tensor):
         raise DGLError(
@@ -185,6 +205,8 @@ def check_weight(
         raise DGLError(
             f"edge_weight is {weight.dtype}: convert it to one of {_NAMES}."
         )
+    if weight.layout != torch.strided:
+        raise DGLError("edge_weight is sparse: use edge_weight.to_dense().")
     if weight.requires_grad:
         raise DGLError(
             "edge_weight requires grad, but precomputation is not "

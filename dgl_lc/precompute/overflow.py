@@ -13,7 +13,9 @@ _NO_PLACES = np.empty(0, np.int32)
 
 
 @jit
-def find_infinite(values, places, low, high):
+def find_infinite(
+    values: np.ndarray, places: np.ndarray, low: int, high: int
+) -> int:
     """Return the first row with an infinity or NaN of float16, or -1.
 
     ``values`` are bits; ``places`` may be empty, for rows as they are.

@@ -9,7 +9,8 @@ from .._common.threads import num_threads
 from ..storage.disk_graph import DiskGraph
 from .graph.edge_reader import slice_bytes
 from .graph.frontier import frontier, list_bytes, mark_bytes
-from .graph.in_edges import InEdges, count_bytes, in_edges, sort_bytes
+from .graph.in_edges import InEdges, count_bytes, in_edges
+from .graph.sort_space import sort_bytes
 from .planning.work import Work
 from .request import Request
 
@@ -111,24 +112,29 @@ def work_at_all_rows(request: Request, stored: bool) -> Work:
     )
 
 
-def bounds_of_work(request: Request, stored: bool) -> tuple[Work, Work]:
-    """Give the least and the most that the work can be, before reading.
+def least_work(request: Request, stored: bool) -> list[Work]:
+    """List works of which one is no more than the real one, without reading.
 
-    They are equal where all nodes were asked for.
+    Where some nodes were asked for, either hops are needed at a few rows,
+    which are listed, or at all of them, and there are no lists.
     """
     work = work_at_all_rows(request, stored)
     if work.all_rows or not work.K:
-        return work, work
-    least = replace(
-        work,
-        hop_rows=(0,) * work.K,
-        hop_entries=(0,) * work.K,
-        input_rows=0,
-    )
+        return [work]
+    none = (0,) * work.K
+    return [
+        work, replace(work, hop_rows=none, hop_entries=none, input_rows=0)
+    ]  # fmt: skip
+
+
+def most_work(request: Request, stored: bool) -> Work:
+    """Give a work that is no less than the real one, without reading."""
+    work = work_at_all_rows(request, stored)
+    if work.all_rows or not work.K:
+        return work
     # One row less than all, so that it has to be listed.
     listed = max(0, work.num_nodes - 1)
-    most = replace(work, hop_rows=(listed,) * work.K, input_rows=listed)
-    return least, most
+    return replace(work, hop_rows=(listed,) * work.K, input_rows=listed)
 
 
 def _bytes_before(edges: InEdges, work: Work) -> int:

@@ -3,7 +3,6 @@
 import dataclasses
 import gc
 import threading
-import tracemalloc
 
 import dgl
 import numpy as np
@@ -329,49 +328,6 @@ def test_the_graph_gets_no_new_formats(small_graph):
     before = small_graph.formats()
     block_aggregate(small_graph, make_features(4, 5), 2, nodes=[1])
     assert small_graph.formats() == before
-
-
-@pytest.mark.parametrize("nodes", [None, list(range(0, 4000, 80))])
-@pytest.mark.parametrize("formats", ["coo", "csc"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("tight", [False, True])
-def test_memory_is_a_promise(nodes, formats, weighted, dtype, shared, tight):
-    g = power_law_graph(4_000, 300_000)
-    if formats == "csc":
-        g.create_formats_()
-    x = make_features(4_000, 128, dtype=dtype if shared else torch.float64)
-    weight = (
-        torch.rand(
-            g.num_edges(), dtype=torch.float64 if weighted else torch.float32
-        )
-        if weighted
-        else None
-    )
-    call = {"nodes": nodes, "edge_weight": weight, "dtype": dtype}
-    call["hops"] = [1, 3]
-    block_aggregate(g.clone(), x, 3, **call)  # compile outside the count
-    memory = plan(g.clone(), x, 3, memory="1GiB", **call).peak_bytes
-    if tight:
-        with pytest.raises(DGLError, match="would be enough") as error:
-            plan(g.clone(), x, 3, memory=1, **call)
-        memory = str(error.value).split("memory='")[1].split("'")[0]
-    found = plan(g.clone(), x, 3, memory=memory, **call)
-    assert found.peak_bytes <= found.budget
-    # Once more: narrow columns have kernels of their own.
-    block_aggregate(g.clone(), x, 3, memory=memory, **call)
-    fresh = g.clone()
-    if formats == "csc":
-        fresh.create_formats_()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        block_aggregate(fresh, x, 3, memory=memory, **call)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak <= found.peak_bytes + 2**17  # Python's own objects
 
 
 def test_progress_is_shown_when_asked_for(small_graph, capsys):

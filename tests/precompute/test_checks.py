@@ -16,6 +16,10 @@ HETERO = dgl.heterograph({
 })  # fmt: skip
 
 
+#: Fields that do not begin at multiples of their size.
+PACKED = np.zeros(3, [("id", "<i8"), ("odd", "u1"), ("x", "<f4", (2,))])
+
+
 def block():
     return dgl.to_block(dgl.graph(([0, 1], [1, 2])), torch.tensor([2]))
 
@@ -69,6 +73,14 @@ def call(g=None, feat=None, K=2, **options):
         ({"nodes": [0.5]}, "nodes should hold integer ids"),
         ({"nodes": torch.tensor([True, False, True])}, "nodes is a mask"),
         ({"nodes": torch.zeros(2, 2, dtype=torch.long)}, "one dimension"),
+        ({"nodes": np.array([1], ">i8")}, "nodes should be integer ids.*byte"),
+        ({"nodes": np.arange(3)[::-1]}, "nodes should be integer ids.*stride"),
+        ({"nodes": PACKED["id"]}, "nodes should be integer ids"),
+        ({"nodes": ["a"]}, "nodes should be integer ids"),
+        ({"nodes": [2**70]}, "nodes should be integer ids"),
+        ({"nodes": torch.arange(3).to_sparse()}, "nodes is sparse"),
+        ({"feat": PACKED["x"]}, "no whole number of values"),
+        ({"edge_weight": torch.ones(3).to_sparse()}, "edge_weight is sparse"),
         ({"edge_weight": torch.ones(2)}, "edge_weight has shape.*3 edges"),
         ({"edge_weight": torch.ones(3, 2)}, "edge_weight has shape"),
         ({"edge_weight": torch.ones(3, dtype=torch.long)},

@@ -84,7 +84,14 @@ def slot_bytes(num_edges: int, num_blocks: int, width: int, size: int) -> int:
 
 
 @jit
-def _cut_chunks(rows, num_rows, indptr, bounds, table, starts):
+def _cut_chunks(
+    rows: np.ndarray,
+    num_rows: int,
+    indptr: np.ndarray,
+    bounds: np.ndarray,
+    table: np.ndarray,
+    starts: np.ndarray,
+) -> tuple[int, int]:
     identity = len(rows) == 0  # or nothing has to be computed
     count = 0
     slots = 0
@@ -134,7 +141,14 @@ def _cut_chunks(rows, num_rows, indptr, bounds, table, starts):
 
 
 @jit
-def _split(table, count, slots, position, start, stop):
+def _split(
+    table: np.ndarray,
+    count: int,
+    slots: int,
+    position: int,
+    start: int,
+    stop: int,
+) -> tuple[int, int]:
     """Chunks for edges start to stop of one row, a slot each."""
     edge = start
     while edge < stop:
@@ -197,7 +211,7 @@ def scratch_bytes(num_entries: int, itemsize: int) -> int:
 
 
 @jit
-def assemble(chunk, hop, scratch):
+def assemble(chunk: np.ndarray, hop: Entries, scratch: Scratch) -> int:
     """Write a chunk's entries to the scratch; return how many rows it has.
 
     ``hop`` is :class:`Entries`.

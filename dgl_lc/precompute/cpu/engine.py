@@ -58,17 +58,17 @@ class Engine:
         self._num_nodes = work.num_nodes
         self._sums = request.value_type.sums
         self._scales_features = work.stored and not request.shares_features
-        self._filter = Filter(
+        self.filter = Filter(
             survey.edges, request.spec, self._sums, request.kernel_weight(),
             plan.num_edge_blocks,
         )  # fmt: skip
-        self._places = Places(survey.rows, work.num_nodes, request.nodes)
+        self.places = Places(survey.rows, work.num_nodes, request.nodes)
         self._tables: dict[int | None, Chunks] = {}
-        self._scratch = [
+        self.scratch = [
             make_scratch(work.num_edges + work.num_nodes, self._sums)
             for _ in range(work.threads)
         ]
-        self._buffers = ColumnBuffers(
+        self.buffers = ColumnBuffers(
             work.buffered_rows(), plan.column_width, request.dtype
         )
 
@@ -81,7 +81,7 @@ class Engine:
         if 0 in request.kept:
             places = request.nodes
             if not request.shares_features:
-                places = self._places.of_nodes(0)
+                places = self.places.of_nodes(0)
             sink.keep(0, values, places)
         scaled = False
         for hop in range(1, request.last + 1):
@@ -92,14 +92,14 @@ class Engine:
                 target = self._buffer(hop, width)
             self._apply(hop, values, target, scaled, done)
             if hop in request.kept:
-                sink.keep(hop, target, self._places.of_nodes(hop))
+                sink.keep(hop, target, self.places.of_nodes(hop))
             values = target
 
     def _buffer(self, hop: int, width: int) -> torch.Tensor:
         """Give where a hop goes that is not written to the result."""
         rows = self.rows[hop]
         count = self._num_nodes if rows is None else len(rows)
-        return self._buffers.rows(hop, count, width)
+        return self.buffers.rows(hop, count, width)
 
     def _read(self, first: int, last: int, sink: Sink) -> torch.Tensor:
         """Give the rows of the features that are needed."""
@@ -120,7 +120,7 @@ class Engine:
         over memory. Halves are left alone: they would be rounded twice. So
         is the result.
         """
-        right = self._filter.right
+        right = self.filter.right
         if right is None or values.element_size() < 4:
             return False
         if sink.target(hop) is not None:
@@ -140,14 +140,14 @@ class Engine:
 
         ``scaled``: the values were multiplied by the right diagonal.
         """
-        place = self._places.of_rows(hop - 1)
-        chunks, width = self._chunks(hop), values.shape[1]
+        place = self.places.of_rows(hop - 1)
+        chunks, width = self.chunks(hop), values.shape[1]
         slots: np.ndarray = np.empty((chunks.num_slots, width), self._sums)
         whole, parts = self._kernels(values, target)
         x, out = bits(values), bits(target)
         row_bytes = width * values.element_size()
 
-        for number, block in enumerate(self._filter.blocks()):
+        for number, block in enumerate(self.filter.blocks()):
             begin, end = (int(at) for at in chunks.starts[number : number + 2])
             entries = self._entries(hop, block, place, scaled)
 
@@ -159,7 +159,7 @@ class Engine:
             ) -> None:
                 chunk, scratch = (
                     chunks.table[begin + item],
-                    self._scratch[worker],
+                    self.scratch[worker],
                 )
                 count = chunk_kernels.assemble(chunk, entries, scratch)
                 if chunk[SLOT] < 0:
@@ -198,7 +198,7 @@ class Engine:
         scaled: bool,
     ) -> Entries:
         """Convert what the kernel takes: there empty arrays stand for None."""
-        f, sums = self._filter, self._sums
+        f, sums = self.filter, self._sums
         return Entries(
             rows=or_empty(self.rows[hop], np.int32),
             place=or_empty(place, np.int32),
@@ -213,13 +213,13 @@ class Engine:
             drop_loops=f.drop_loops,
         )
 
-    def _chunks(self, hop: int) -> Chunks:
+    def chunks(self, hop: int) -> Chunks:
         """Give the hop's chunks; the same for all hops at all rows."""
         rows = self.rows[hop]
         key = None if rows is None else hop
         if key not in self._tables:
             self._tables[key] = chunk_kernels.cut_chunks(
-                rows, self._filter.edges.indptr, self._filter.bounds
+                rows, self.filter.edges.indptr, self.filter.bounds
             )
         return self._tables[key]
 
@@ -231,7 +231,7 @@ class Engine:
         target: torch.Tensor,
     ) -> None:
         """Add up the parts of split rows, in the order of their edges."""
-        rows, left = self.rows[hop], self._filter.left
+        rows, left = self.rows[hop], self.filter.left
         split = table[table[:, SLOT] >= 0]
         for position in np.unique(split[:, FIRST]):
             # The slots of a row follow each other.

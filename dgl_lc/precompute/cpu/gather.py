@@ -8,6 +8,8 @@ for each width of a fixed menu and each data type, whatever the filter is:
 """
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -76,13 +78,16 @@ def _row_sum(
         types.int64, scale, out, types.int64, *literals,
     )  # fmt: skip
 
-    def codegen(context, builder, sig, args):
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         emit = _RowSum(builder, w, k_in, k_out, *how)
         arrays = [
             context.make_array(sig.args[i])(context, builder, args[i])
             for i in (0, 1, 2, 8)
         ]
-        emit.run(*arrays, args[3:8], args[9])
+        x_array, entry_array, coef_array, out_array = arrays
+        emit.run(
+            x_array, entry_array, coef_array, out_array, args[3:8], args[9]
+        )
         return context.get_dummy_value()
 
     return signature, codegen
@@ -91,7 +96,16 @@ def _row_sum(
 class _RowSum:
     """Emits the LLVM code of one output row (see :func:`_row_sum`)."""
 
-    def __init__(self, builder, width, k_in, k_out, ahead, lines, stream):
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        width: int,
+        k_in: int,
+        k_out: int,
+        ahead: int,
+        lines: int,
+        stream: int,
+    ):
         self.b = builder
         self.width, self.k_in, self.k_out = width, k_in, k_out
         self.ahead, self.lines, self.stream = ahead, lines, stream
@@ -100,7 +114,15 @@ class _RowSum:
         self.vectors = width // self.lanes
         self.size = _SIZES
 
-    def run(self, x, entries, coefs, out, scalars, row):
+    def run(
+        self,
+        x: Any,
+        entries: Any,
+        coefs: Any,
+        out: Any,
+        scalars: Sequence[ir.Value],
+        row: ir.Value,
+    ) -> None:
         start, stop, limit, column, scale = scalars
         b = self.b
         zero = ir.Constant(self._vector(self.acc), None)
@@ -139,13 +161,15 @@ class _RowSum:
         for k, phi in enumerate(sums):
             self._store(b.fmul(phi, factor), target, k)
 
-    def _i64(self, value):
+    def _i64(self, value: int) -> ir.Constant:
         return ir.Constant(ir.IntType(64), value)
 
-    def _vector(self, element):
+    def _vector(self, element: ir.Type) -> ir.VectorType:
         return ir.VectorType(element, self.lanes)
 
-    def _address(self, array, row, column, kind):
+    def _address(
+        self, array: Any, row: ir.Value, column: ir.Value, kind: int
+    ) -> ir.Value:
         """Pointer to ``array[row, column]`` of a row-major array, as bytes."""
         b = self.b
         stride = cgutils.unpack_tuple(b, array.strides)[0]
@@ -155,12 +179,14 @@ class _RowSum:
         data = b.bitcast(array.data, ir.IntType(8).as_pointer())
         return b.gep(data, [offset])
 
-    def _source_row(self, x, entries, e, column):
+    def _source_row(
+        self, x: Any, entries: Any, e: ir.Value, column: ir.Value
+    ) -> ir.Value:
         index = self.b.load(self.b.gep(entries.data, [e]))
         index = self.b.sext(index, ir.IntType(64))
         return self._address(x, index, column, self.k_in)
 
-    def _prefetch(self, row):
+    def _prefetch(self, row: ir.Value) -> None:
         """Ask for every cache line of the row, into L2 (locality 2).
 
         L1 takes far fewer outstanding lines: asking for it there was 1.5
@@ -189,7 +215,7 @@ class _RowSum:
                 ],
             )
 
-    def _broadcast(self, scalar):
+    def _broadcast(self, scalar: ir.Value) -> ir.Value:
         b = self.b
         vector = self._vector(self.acc)
         undefined = ir.Constant(vector, ir.Undefined)
@@ -199,7 +225,7 @@ class _RowSum:
         mask = ir.Constant(self._vector(ir.IntType(32)), [0] * self.lanes)
         return b.shuffle_vector(first, undefined, mask)
 
-    def _fma(self, a, x, y):
+    def _fma(self, a: ir.Value, x: ir.Value, y: ir.Value) -> ir.Value:
         vector = self._vector(self.acc)
         letter = "f64" if self.k_in == _FLOAT64 else "f32"
         kind = ir.FunctionType(vector, [vector] * 3)
@@ -208,13 +234,15 @@ class _RowSum:
         )
         return self.b.call(fma, [a, x, y])
 
-    def _pointer(self, row, k, element, size):
+    def _pointer(
+        self, row: ir.Value, k: int, element: ir.Type, size: int
+    ) -> ir.Value:
         offset = self._i64(k * self.lanes * size)
         return self.b.bitcast(
             self.b.gep(row, [offset]), self._vector(element).as_pointer()
         )
 
-    def _load(self, row, k):
+    def _load(self, row: ir.Value, k: int) -> ir.Value:
         """Vector ``k`` of a stored row, widened to the accumulator's type."""
         b = self.b
         if self.k_in in (_FLOAT32, _FLOAT64):
@@ -231,7 +259,7 @@ class _RowSum:
         wide = b.shl(wide, self._splat(16))
         return b.bitcast(wide, self._vector(self.acc))
 
-    def _store(self, value, row, k):
+    def _store(self, value: ir.Value, row: ir.Value, k: int) -> None:
         b = self.b
         size = self.size[self.k_out]
         if self.k_out in (_FLOAT32, _FLOAT64):
@@ -246,7 +274,7 @@ class _RowSum:
             one = ir.Constant(ir.IntType(32), 1)
             store.set_metadata("nontemporal", b.module.add_metadata([one]))
 
-    def _narrow(self, value):
+    def _narrow(self, value: ir.Value) -> ir.Value:
         """Round to nearest even, to the bits of a half or a bfloat16."""
         b = self.b
         i16 = self._vector(ir.IntType(16))
@@ -262,7 +290,7 @@ class _RowSum:
         rounded = b.select(is_nan, self._splat(0x7FC0), rounded)
         return b.trunc(rounded, i16)
 
-    def _splat(self, value):
+    def _splat(self, value: int) -> ir.Constant:
         return ir.Constant(
             self._vector(ir.IntType(32)),
             [ir.Constant(ir.IntType(32), value)] * self.lanes,
@@ -272,25 +300,29 @@ class _RowSum:
 @functools.cache
 def sum_rows(
     width: int, kind_in: str, kind_out: str, lines: bool, stream: bool
-):
+) -> Callable[..., None]:
     """The compiled gather-sum of one tile of ``width`` columns.
 
     ``sum_rows(...)(offsets, entries, coefs, scales, x, column, out, first)``
     writes ``scales[i] * sum_e coefs[e] * x[entries[e], tile]`` to the tile of
     ``out[first + i]``, for entries e of row i. ``x`` and ``out`` are
     row-major; halves are passed as int16. ``lines``: tiles of ``x`` are whole
-    cache lines. ``stream``: write past the cache, which wants that of ``out``.
+    cache lines. ``stream``: write past the cache, which requires rows of
+    ``out`` to be whole cache lines.
     """
     w, k_in, k_out = width, _KINDS[kind_in], _KINDS[kind_out]
     whole, nt = int(lines), int(stream)
     ahead = 16 if width >= 64 else 32
 
-    def sum_tile(offsets, entries, coefs, scales, x, column, out, first):
+    def sum_tile(
+        offsets: Any, entries: Any, coefs: Any, scales: Any, x: Any,
+        column: int, out: Any, first: int,
+    ) -> None:  # fmt: skip
         rows = len(offsets) - 1
         limit = offsets[rows]
         for i in range(rows):
             _row_sum(x, entries, coefs, offsets[i], offsets[i + 1], limit,
                      column, scales[i], out, first + i,
-                     w, k_in, k_out, ahead, whole, nt)  # fmt: skip
+                     w, k_in, k_out, ahead, whole, nt)  # type: ignore[call-arg]  # fmt: skip
 
     return jit(sum_tile)

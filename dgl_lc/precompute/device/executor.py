@@ -1,5 +1,6 @@
 """Carrying out a request on a device with memory of its own."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -127,7 +128,9 @@ class DeviceExecutor:
         return smaller
 
 
-def _column_block(request: Request, pipeline: Pipeline, sink: Sink, done: Done):
+def _column_block(
+    request: Request, pipeline: Pipeline, sink: Sink, done: Done
+) -> Callable[[int, int], None]:
     """Give what computes the columns first to last."""
 
     def compute(first: int, last: int) -> None:

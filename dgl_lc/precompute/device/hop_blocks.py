@@ -11,7 +11,13 @@ from ..._common.jit import jit
 
 
 @jit
-def count_entries(rows, indptr, loops, self_loop, starts):
+def count_entries(
+    rows: np.ndarray,
+    indptr: np.ndarray,
+    loops: np.ndarray,
+    self_loop: bool,
+    starts: np.ndarray,
+) -> None:
     """Where the entries of each row begin; ``rows`` empty for all rows."""
     all_rows = len(rows) == 0
     total = 0
@@ -53,7 +59,15 @@ class BlockArrays(NamedTuple):
 
 
 @jit
-def fill_block(begin, end, first_row, low, high, entries, out):
+def fill_block(
+    begin: int,
+    end: int,
+    first_row: int,
+    low: int,
+    high: int,
+    entries: MatrixEntries,
+    out: BlockArrays,
+) -> None:
     """Write entries ``begin`` to ``end`` that are of positions low to high.
 
     The outputs are the block's: ``out.indptr`` begins with the position

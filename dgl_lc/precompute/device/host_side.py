@@ -18,7 +18,7 @@ from ..planning.device import (
 from ..planning.plans import Item
 from ..request import Request
 from ..sinks import Sink, staged_bytes
-from ..survey import Survey, bounds_of_work
+from ..survey import Survey, most_work
 from .hop_matrix import Block, HopMatrix, start_bytes
 
 
@@ -149,7 +149,7 @@ def host_too_small(
     request: Request, host_memory: int, stored: bool
 ) -> DGLError:
     """Say what is enough where not even the frontier can be found."""
-    _, most = bounds_of_work(request, stored)
+    most = most_work(request, stored)
     return _too_small(
         cost_of(most, 1, most.widths()[0]).peak_bytes, host_memory
     )

@@ -3,6 +3,9 @@
 import functools
 import os
 from collections.abc import Callable
+from typing import Any
+
+import torch
 
 from .csr_spmm import spmm_add
 
@@ -23,8 +26,15 @@ def product(fuses: bool) -> Callable[..., None]:
     # Slow to import.
     from .triton_spmm import spmm_add as fused_add
 
-    def add(out, indptr, indices, values, x, **fused):
-        values = values if len(values) else None
-        fused_add(out, indptr, indices, values, x, **fused)
+    def add(
+        out: torch.Tensor,
+        indptr: torch.Tensor,
+        indices: torch.Tensor,
+        values: torch.Tensor,
+        x: torch.Tensor,
+        **fused: Any,
+    ) -> None:
+        given = values if len(values) else None
+        fused_add(out, indptr, indices, given, x, **fused)
 
     return add

@@ -6,7 +6,9 @@ others: they are cut into parts that are summed side by side into a scratch
 tensor, and added up in order. No result depends on which program is first.
 """
 
+from collections.abc import Callable
 from importlib import metadata
+from typing import Any
 
 import torch
 from dgl import DGLError
@@ -40,7 +42,7 @@ _TAIL_WARPS = 4
 _PARTS = 8
 
 
-def _jit(function):
+def _jit(function: Callable[..., Any]) -> Any:
     return function if triton is None else triton.jit(function)
 
 
@@ -211,7 +213,7 @@ def spmm_add(
         if factor is not None:
             _check_vector(name, factor, factors, length, x)
     num_tails = 0 if tails is None else len(tails)
-    if num_tails:
+    if tails is not None and num_tails:
         _check_tails(tails, scratch, num_tails, width, acc, x)
     _check_device(x, out)
     if num_rows == 0 or width == 0 or len(indices) == 0:
@@ -253,7 +255,9 @@ def _tile(width: int) -> tuple[int, int, int]:
     return rows, entries, columns
 
 
-def _check_rows(name, rows, columns=None):
+def _check_rows(
+    name: str, rows: torch.Tensor, columns: int | None = None
+) -> None:
     if rows.dim() != 2 or columns not in (None, rows.shape[-1]):
         expected = "columns" if columns is None else columns
         raise DGLError(
@@ -269,7 +273,13 @@ def _check_rows(name, rows, columns=None):
         )
 
 
-def _check_vector(name, vector, dtypes, length, x):
+def _check_vector(
+    name: str,
+    vector: torch.Tensor,
+    dtypes: tuple[torch.dtype, ...],
+    length: int,
+    x: torch.Tensor,
+) -> None:
     if vector.dtype not in dtypes:
         raise DGLError(f"{name} should be {dtypes[0]}, got {vector.dtype}.")
     if vector.dim() != 1 or len(vector) != length:
@@ -281,7 +291,14 @@ def _check_vector(name, vector, dtypes, length, x):
     _check_same_device(name, vector, x)
 
 
-def _check_tails(tails, scratch, num_tails, width, acc, x):
+def _check_tails(
+    tails: torch.Tensor,
+    scratch: torch.Tensor | None,
+    num_tails: int,
+    width: int,
+    acc: torch.dtype,
+    x: torch.Tensor,
+) -> None:
     if tails.dtype != torch.int32 or tails.shape != (num_tails, 3):
         raise DGLError(
             f"tails should be what hub_tails gives, got {tails.dtype} of "
@@ -303,12 +320,14 @@ def _check_tails(tails, scratch, num_tails, width, acc, x):
     _check_same_device("scratch", scratch, x)
 
 
-def _check_same_device(name, tensor, x):
+def _check_same_device(
+    name: str, tensor: torch.Tensor, x: torch.Tensor
+) -> None:
     if tensor.device != x.device:
         raise DGLError(f"{name} is on {tensor.device} and x on {x.device}.")
 
 
-def _check_device(x, out):
+def _check_device(x: torch.Tensor, out: torch.Tensor) -> None:
     _check_same_device("out", out, x)
     if triton is None:
         raise DGLError(

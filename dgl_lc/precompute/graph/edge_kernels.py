@@ -23,7 +23,7 @@ def or_empty(array: np.ndarray | None, dtype: np.dtype | type) -> np.ndarray:
 
 
 @jit
-def check_indptr(indptr, num_edges):
+def check_indptr(indptr: np.ndarray, num_edges: int) -> int:
     """Return the first place that is not as it should be, or -1."""
     if indptr[0] != 0:
         return 0
@@ -34,7 +34,7 @@ def check_indptr(indptr, num_edges):
 
 
 @jit
-def find_outside(ids, limit):
+def find_outside(ids: np.ndarray, limit: int) -> int:
     """Return the first place of an id that is negative or too large, or -1."""
     for i in range(len(ids)):
         if ids[i] < 0 or ids[i] >= limit:
@@ -43,7 +43,9 @@ def find_outside(ids, limit):
 
 
 @jit
-def expand_rows(indptr, begin, row, out):
+def expand_rows(
+    indptr: np.ndarray, begin: int, row: int, out: np.ndarray
+) -> int:
     """Write the row of each place from ``begin`` on; return the last row.
 
     ``row`` is that of the place before.
@@ -57,8 +59,15 @@ def expand_rows(indptr, begin, row, out):
 
 @jit
 def count_slice(
-    source, target, low, high, in_edges, out_edges, loops, places
-):  # fmt: skip
+    source: np.ndarray,
+    target: np.ndarray,
+    low: int,
+    high: int,
+    in_edges: np.ndarray,
+    out_edges: np.ndarray,
+    loops: np.ndarray,
+    places: np.ndarray,
+) -> None:
     """Count edges by target (from index 1 on) and source, and self-loops.
 
     An end outside the graph is counted nowhere. ``places`` is scratch.
@@ -92,8 +101,15 @@ class Sorting(NamedTuple):
 
 @jit
 def place_slice(
-    source, target, edge_ids, first, low, high, sorting, places
-):  # fmt: skip
+    source: np.ndarray,
+    target: np.ndarray,
+    edge_ids: np.ndarray,
+    first: int,
+    low: int,
+    high: int,
+    sorting: Sorting,
+    places: np.ndarray,
+) -> None:
     """Put a slice's edges where they stand in the order by destination.
 
     ``edge_ids`` may be empty: the ids then count up from ``first``.
@@ -117,7 +133,14 @@ def place_slice(
 
 
 @jit
-def count_columns(indptr, indices, low, high, out_edges, loops):
+def count_columns(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    low: int,
+    high: int,
+    out_edges: np.ndarray,
+    loops: np.ndarray,
+) -> None:
     """As :func:`count_slice`, of edges that are sorted by destination."""
     for v in range(len(indptr) - 1):
         mine = low <= v < high
@@ -130,7 +153,7 @@ def count_columns(indptr, indices, low, high, out_edges, loops):
 
 
 @jit
-def count_edges(rows, indptr):
+def count_edges(rows: np.ndarray, indptr: np.ndarray) -> int:
     """Count the edges of some rows."""
     total = 0
     for row in rows:
@@ -139,7 +162,13 @@ def count_edges(rows, indptr):
 
 
 @jit
-def fill_diagonal(in_edges, loops, self_loop, power, out):
+def fill_diagonal(
+    in_edges: np.ndarray,
+    loops: np.ndarray,
+    self_loop: bool,
+    power: float,
+    out: np.ndarray,
+) -> None:
     """Write ``degree(v) ** power``, or 0 for a node without edges.
 
     ``in_edges`` holds degrees, or begins of rows if it is one longer than
@@ -154,7 +183,7 @@ def fill_diagonal(in_edges, loops, self_loop, power, out):
 
 
 @jit
-def are_equal(left, right):
+def are_equal(left: np.ndarray, right: np.ndarray) -> bool:
     """Compare two arrays of one length, without a temporary."""
     same = True
     for i in range(len(left)):
@@ -163,7 +192,14 @@ def are_equal(left, right):
 
 
 @jit
-def mark_sources(rows, low, high, indptr, indices, marks):
+def mark_sources(
+    rows: np.ndarray,
+    low: int,
+    high: int,
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    marks: np.ndarray,
+) -> None:
     """Set ``marks`` of every source of rows ``rows[low:high]``."""
     for i in range(low, high):
         row = rows[i]
@@ -172,7 +208,12 @@ def mark_sources(rows, low, high, indptr, indices, marks):
 
 
 @jit
-def mark_slice(source, target, wanted, marks):
+def mark_slice(
+    source: np.ndarray,
+    target: np.ndarray,
+    wanted: np.ndarray,
+    marks: np.ndarray,
+) -> None:
     """Set ``marks`` of every source with an edge to a wanted target."""
     for e in range(len(source)):
         if wanted[target[e]]:
@@ -180,7 +221,7 @@ def mark_slice(source, target, wanted, marks):
 
 
 @jit
-def list_marked(marks, rows):
+def list_marked(marks: np.ndarray, rows: np.ndarray) -> None:
     """Write the places of the marks, in ascending order."""
     count = 0
     for v in range(len(marks)):
@@ -190,7 +231,7 @@ def list_marked(marks, rows):
 
 
 @jit
-def _mix(z):
+def _mix(z: np.uint64) -> np.uint64:
     """Mix the bits of a number: every bit depends on every other."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -198,7 +239,14 @@ def _mix(z):
 
 
 @jit
-def hash_edges(source, target, edge_ids, first, weight, sums):
+def hash_edges(
+    source: np.ndarray,
+    target: np.ndarray,
+    edge_ids: np.ndarray,
+    first: int,
+    weight: np.ndarray,
+    sums: np.ndarray,
+) -> None:
     """Add to two sums over edges, of numbers that mix both ends.
 
     ``weight`` holds the bits of the edges' weights by edge id, which are
@@ -216,14 +264,14 @@ def hash_edges(source, target, edge_ids, first, weight, sums):
 
 
 @jit
-def number_rows(rows, place):
+def number_rows(rows: np.ndarray, place: np.ndarray) -> None:
     """``place[rows[i]] = i``"""
     for i in range(len(rows)):
         place[rows[i]] = i
 
 
 @jit
-def find_places(nodes, place, out):
+def find_places(nodes: np.ndarray, place: np.ndarray, out: np.ndarray) -> None:
     """``out[i] = place[nodes[i]]``"""
     for i in range(len(nodes)):
         out[i] = place[nodes[i]]

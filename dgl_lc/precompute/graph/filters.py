@@ -13,7 +13,8 @@ from ..._common.threads import ranges
 from ...hops import FilterSpec
 from .edge_kernels import are_equal, fill_diagonal
 from .edge_reader import SLICE
-from .in_edges import EdgeBlock, InEdges, SortSpace
+from .in_edges import EdgeBlock, InEdges
+from .sort_space import SortSpace
 
 
 def diagonals(
@@ -74,14 +75,12 @@ class Filter:
         self._weight = weight
         self._whole: EdgeBlock | None = None
         self._room: EdgeBlock | None = None
-        self._space: SortSpace | None = None
+        self.space: SortSpace | None = None
         if num_blocks == 1 or not edges.owned:
             self._whole = edges.whole(weight)
         else:
             edges.unload()
-            self._space = SortSpace(
-                edges.num_nodes, min(SLICE, edges.num_edges)
-            )
+            self.space = SortSpace(edges.num_nodes, min(SLICE, edges.num_edges))
 
     @property
     def whole(self) -> EdgeBlock:
@@ -97,7 +96,7 @@ class Filter:
                 continue
             block = self.edges.sort(
                 int(begin), int(end), self._weight,
-                into=self._room, space=self._space,
+                into=self._room, space=self.space,
             )  # fmt: skip
             # The first block is the largest; its arrays serve the others.
             self._room = self._room or block

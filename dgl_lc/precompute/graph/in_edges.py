@@ -23,17 +23,10 @@ from ..._common.threads import num_threads, ranges, run_parallel
 from ...storage.disk_graph import DiskGraph
 from . import edge_kernels as kernels
 from .edge_kernels import or_empty
-from .edge_reader import (
-    SLICE,
-    Compressed,
-    EdgeReader,
-    EdgeSlice,
-    slice_bytes,
-)
+from .edge_reader import SLICE, Compressed, EdgeReader, EdgeSlice
+from .sort_space import SortSpace, make_scratch, num_readers
 
 _NO_BITS = np.empty(0, np.uint64)
-#: Every thread reads all edges: more than a few would only wait.
-_MOST_READERS = 8
 
 
 @dataclass
@@ -64,42 +57,10 @@ class Counts(NamedTuple):
     loops: np.ndarray
 
 
-class SortSpace:
-    """What sorting needs beside its outputs; it can be used again."""
-
-    def __init__(self, num_rows: int, slice_size: int):
-        self.cursor = zeros(num_rows, np.int64)
-        self.places = _scratch(slice_size)
-
-
 def count_bytes(num_nodes: int, owned: bool, mapped: bool) -> int:
     """Count the bytes of :class:`Counts`."""
     indptr = 8 * (num_nodes + 1) if owned else 0
     return indptr + (0 if mapped else 8 * num_nodes)
-
-
-def scratch_bytes(num_edges: int, threads: int) -> int:
-    """Count the bytes of scratch for reading slices."""
-    return min(threads, _MOST_READERS) * 4 * min(SLICE, num_edges)
-
-
-def sort_bytes(
-    num_nodes: int, num_edges: int, index_size: int, expands: bool, threads: int
-) -> int:
-    """Count the bytes that sorting takes beside its outputs."""
-    return (
-        8 * num_nodes
-        + scratch_bytes(num_edges, threads)
-        + slice_bytes(num_edges, index_size, expands)
-    )
-
-
-def _num_readers() -> int:
-    return min(num_threads(), _MOST_READERS)
-
-
-def _scratch(size: int) -> list[np.ndarray]:
-    return [zeros(size, np.int32) for _ in range(_num_readers())]
 
 
 class InEdges:
@@ -164,8 +125,8 @@ class InEdges:
         return found
 
     def _count_slices(self, found: Counts) -> None:
-        parts = ranges(self.num_nodes, _num_readers())
-        scratch = _scratch(min(SLICE, self.num_edges))
+        parts = ranges(self.num_nodes, num_readers())
+        scratch = make_scratch(min(SLICE, self.num_edges))
         for edges in self.slices():
 
             def count(worker: int, part: int, edges: EdgeSlice = edges) -> None:
@@ -178,7 +139,7 @@ class InEdges:
 
     def _count_columns(self, found: Counts) -> None:
         indices = self._csc.indices
-        parts = ranges(self.num_nodes, _num_readers())
+        parts = ranges(self.num_nodes, num_readers())
 
         def count(_: int, part: int) -> None:
             kernels.count_columns(
@@ -312,7 +273,7 @@ class InEdges:
         )  # fmt: skip
         parts = [
             (low + first, low + last)
-            for first, last in ranges(high - low, _num_readers())
+            for first, last in ranges(high - low, num_readers())
         ]
         for edges in self.slices():
             if weight is not None:

@@ -7,6 +7,7 @@ also count what other code leaves behind.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,7 +44,7 @@ def calibrate(device: str | torch.device = "cpu") -> Coefficients:
 
     Examples
     --------
-    >>> from . import calibrate
+    >>> from dgl_lc.precompute import calibrate
     >>> calibrate("cpu").beta_X >= 1
     True
     """
@@ -66,12 +67,14 @@ def calibrate(device: str | torch.device = "cpu") -> Coefficients:
     return Coefficients(*alpha, *beta)
 
 
-def _normalization(n, m, d, dtype, device) -> Callable[[], None]:
+def _normalization(
+    n: int, m: int, d: int, dtype: torch.dtype, device: torch.device
+) -> Callable[[], None]:
     """One block of the published normalisation, operands copied included."""
     edges = torch.randint(0, n, (2, m))
     degrees = torch.rand(n, dtype=dtype) + 1
 
-    def work():
+    def work() -> None:
         ids = edges.to(device, copy=True)
         scale = degrees.to(device, copy=True).pow(-0.5)
         values = scale[ids[0]] * scale[ids[1]]
@@ -80,13 +83,15 @@ def _normalization(n, m, d, dtype, device) -> Callable[[], None]:
     return work
 
 
-def _aggregation(n, m, d, dtype, device) -> Callable[[], None]:
+def _aggregation(
+    n: int, m: int, d: int, dtype: torch.dtype, device: torch.device
+) -> Callable[[], None]:
     """One product of the published aggregation, and its sum."""
     edges = torch.randint(0, n, (2, m))
     values = torch.rand(m, dtype=dtype)
     features = torch.rand(n, d, dtype=dtype)
 
-    def work():
+    def work() -> None:
         block = torch.sparse_coo_tensor(
             edges.to(device, copy=True), values.to(device, copy=True),
             (n, n), check_invariants=False,
@@ -98,7 +103,9 @@ def _aggregation(n, m, d, dtype, device) -> Callable[[], None]:
     return work
 
 
-def _peak_bytes(works: list[Callable[[], None]], device) -> list[int]:
+def _peak_bytes(
+    works: list[Callable[[], None]], device: torch.device
+) -> list[int]:
     """Peak bytes allocated by each piece of work."""
     if device.type == "cuda":
         gpu = CudaDevice(device.index)
@@ -109,11 +116,11 @@ def _peak_bytes(works: list[Callable[[], None]], device) -> list[int]:
                 work()
     events = record.kineto_results.events()
 
-    def begin(event):  # in ns, or in us before torch 2.3
+    def begin(event: Any) -> int:  # in ns, or in us before torch 2.3
         named = "start_ns" if hasattr(event, "start_ns") else "start_us"
         return getattr(event, named)()
 
-    def length(event):
+    def length(event: Any) -> int:
         named = "duration_ns" if hasattr(event, "start_ns") else "duration_us"
         return getattr(event, named)()
 

@@ -13,16 +13,17 @@ from ..cpu.column_buffers import buffer_bytes
 from ..cpu.scaling import scale_bytes
 from ..graph.filters import block_bytes, diagonal_bytes
 from ..graph.frontier import list_bytes, mark_bytes
-from ..graph.in_edges import count_bytes, sort_bytes
+from ..graph.in_edges import count_bytes
+from ..graph.sort_space import sort_bytes
 from ..places import place_bytes
 from .plans import Item
 from .work import Work
 
 #: What a call takes whatever its sizes are: Python's objects, stacks of
 #: threads, and arrays below the size that is given back to the system.
-FIXED = 1 << 21
+FIXED = 1 << 20
 #: The same for each thread.
-FIXED_THREAD = 1 << 18
+FIXED_THREAD = 1 << 17
 
 
 class Cost(NamedTuple):

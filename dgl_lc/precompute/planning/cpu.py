@@ -89,7 +89,7 @@ def least_bytes(work: Work) -> int:
     return min(
         cost_of(work, blocks, width).peak_bytes
         for width in work.widths()
-        for blocks in {1, _most_edge_blocks(work)}
+        for blocks in _cuts(work, width)
     )
 
 
@@ -105,24 +105,49 @@ def too_small(work: Work, budget: int) -> DGLError:
     )
 
 
-def _most_edge_blocks(work: Work) -> int:
-    return max(1, work.num_edges // _LEAST_BLOCK)
+def _fewest_bytes(work: Work, width: int) -> int:
+    """Find the number of edge blocks with the lowest peak, but for one.
+
+    More blocks take less memory until what each block adds, a few chunks
+    and slots, is more than the edges that it saves.
+    """
+    low, high = 2, max(2, work.num_edges // _LEAST_BLOCK)
+    while high - low > 2:
+        third = (high - low) // 3
+        left, right = low + third, high - third
+        if (
+            cost_of(work, left, width).peak_bytes
+            <= cost_of(work, right, width).peak_bytes
+        ):
+            high = right
+        else:
+            low = left
+    return min(
+        range(low, high + 1),
+        key=lambda blocks: cost_of(work, blocks, width).peak_bytes,
+    )
+
+
+def _cuts(work: Work, width: int) -> list[int]:
+    """List the number of edge blocks that may be the smallest to fit."""
+    if work.num_edges < 2 * _LEAST_BLOCK or not work.owned:
+        return [1]
+    return [1, _fewest_bytes(work, width)]
 
 
 def _fewest_edge_blocks(work: Work, width: int, budget: int) -> int | None:
-    """Find the smallest b that fits: peak bytes do not grow with it."""
+    """Find the smallest number of edge blocks that fits."""
 
-    def peak(blocks: int) -> int:
-        return cost_of(work, blocks, width).peak_bytes
+    def fits(blocks: int) -> bool:
+        return cost_of(work, blocks, width).peak_bytes <= budget
 
-    low, high = 1, _most_edge_blocks(work)
-    if peak(high) > budget and peak(low) > budget:
-        return None
-    if peak(low) <= budget:
-        return low
+    high = next((blocks for blocks in _cuts(work, width) if fits(blocks)), None)
+    if high is None or high == 1:
+        return high
+    low = 1
     while high - low > 1:
         middle = (low + high) // 2
-        if peak(middle) <= budget:
+        if fits(middle):
             high = middle
         else:
             low = middle

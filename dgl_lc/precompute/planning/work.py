@@ -134,6 +134,10 @@ class Work:
         A hop that is kept at all rows is written to the result at once; the
         others alternate between two buffers.
         """
+        if self.K == 0:
+            # Hop 0 alone is copied to the result, or collected for the store.
+            collects = self.stored and not self.shares_features
+            return self.kept_rows * collects, 0
         rows = [0, 0]
         for hop in range(self.K + 1):
             if self.all_rows and hop in self.kept_hops and not self.stored:

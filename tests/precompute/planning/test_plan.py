@@ -117,3 +117,16 @@ def test_resident_edges_are_moved_once():
     tight = make_device_plan(PAPERS, 8 * 10**9)
     assert "of the edges" in tight.resident[0]
     assert tight.bytes_moved > roomy.bytes_moved
+
+
+def test_more_edge_blocks_are_not_always_less_memory():
+    """A graph so large that a block's own bytes outweigh its edges'."""
+    work = dataclasses.replace(PAPERS, num_nodes=10**6, hop_rows=(10**6,) * 3)
+    with pytest.raises(DGLError, match="would be enough") as error:
+        make_plan(work, 1)
+    enough = int(str(error.value).split("memory='")[1].split("MiB")[0])
+    found = make_plan(work, enough * 2**20)
+    most = work.num_edges // 2**16
+    assert 1 < found.num_edge_blocks < most
+    largest = plan_for(work, most, found.column_width, found.budget)
+    assert largest.peak_bytes > found.peak_bytes
