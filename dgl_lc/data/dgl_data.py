@@ -33,7 +33,7 @@ def load_dgl(
     inductive: bool | None = None,
     seed: int = 0,
 ) -> NodeData:
-    """Load one of DGL's datasets, which DGL downloads where it has to.
+    """Load one of DGL's datasets, which DGL downloads if it is missing.
 
     DGL's own code reads the files, and unpickles some of them.
 
@@ -43,12 +43,12 @@ def load_dgl(
         cora, citeseer, pubmed, flickr, reddit, coauthor_cs,
         coauthor_physics, amazon_computers or amazon_photo.
     folder : path, optional
-        Where the files are, or go; DGL's folder if left out.
+        Where the files are, or are downloaded to. Default: DGL's folder.
     inductive : bool, optional
         Whether training sees training nodes only. By default as is usual:
         yes for flickr and reddit, no for the others.
     seed : int
-        Of the random split, 60/20/20, of a dataset that comes without one.
+        The seed of the random split, 60/20/20, of a dataset that has none.
     """
     if name not in CLASSES:
         raise DGLError(
@@ -92,10 +92,10 @@ def _split(
 
 
 def _where(make: type, raw_dir: str | None) -> str:
-    """Which file DGL wants, and where.
+    """Say which file DGL needs, and where.
 
-    DGL knows it best (the folder's name has a hash of the address in it):
-    its class is asked, with the loading left out.
+    The folder's name has a hash of the address in it, so DGL's own class is
+    asked, with a method for loading that does nothing.
     """
     silent = type(make.__name__, (make,), {"_load": lambda self: None})
     wanted = silent(raw_dir=raw_dir, verbose=False)

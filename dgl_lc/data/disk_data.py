@@ -27,18 +27,24 @@ class DiskData:
     Parameters
     ----------
     path : path
-        The folder, written by :func:`prepare_ogb`.
+        The folder, written by
+        :func:`~dgl_lc.data.prepare_ogb`.
 
     Attributes
     ----------
     graph : DiskGraph
+        The graph.
     feat : DiskFeatures
+        The features of its nodes.
     labels : Tensor
-        int64, mapped into memory; -1 where there is none.
+        The class of each node, int64, mapped into memory; -1 where there is
+        none.
     train, valid, test : Tensor
         int64 node ids.
     num_classes : int
+        How many classes there are.
     name : str
+        The name of the dataset.
     key : str
         Stands for the content of all of it.
     """
@@ -54,7 +60,7 @@ class DiskData:
                     f"{part.path} is not the one that {self.path} was made "
                     f"with: remove {self.path} and run prepare_ogb again."
                 )
-        # Labels and ids are small, and nobody looks at them again.
+        # Labels and ids are small, and no reader checks them later.
         verify_files(self.path, self.manifest)
         n = self.graph.num_nodes()
         shapes = {

@@ -34,9 +34,9 @@ def load_ogb(
 ) -> NodeData:
     """Read a task of the Open Graph Benchmark, from OGB's raw files.
 
-    Where they are missing, OGB's own functions download them. What OGB made
-    of them earlier (``processed``, ``split_dict.pt``) is not used: nothing
-    is unpickled.
+    If they are missing, OGB's own functions download them. What OGB made of
+    them earlier (``processed``, ``split_dict.pt``) is not used, because
+    nothing is ever unpickled.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def load_ogb(
         ogbn-arxiv or ogbn-products.
     folder : path, optional
         Where OGB puts its datasets, its ``root``; the files of ogbn-arxiv
-        are in ``ogbn_arxiv`` there. The folder of the dataset will do too.
+        are in ``ogbn_arxiv`` there. The folder of the dataset itself is
+        accepted too.
     add_reverse : bool, optional
         Whether to make the graph undirected: every edge in both directions,
         once. The files have one direction: citations, in ogbn-arxiv; in

@@ -108,7 +108,7 @@ def prepare_ogb(
     home = find_files(name, dataset, Path(root), wanted)
     data = home / "raw" / "data.npz"
     if data.exists():
-        feature_source(data)
+        _check_rows(data, feature_source(data).shape[0], _num_nodes(data))
     graph_options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
     feat_options = {"width": width, "dtype": stored.name}
 
@@ -142,11 +142,7 @@ def prepare_ogb(
     )
     if consume_raw:
         data.unlink(missing_ok=True)
-    if feat.shape[0] != graph.num_nodes():
-        raise DGLError(
-            f"{data}: node_feat has {feat.shape[0]} rows, but there are "
-            f"{graph.num_nodes()} nodes."
-        )
+    _check_rows(data, feat.shape[0], graph.num_nodes())
     _labels_and_split(name, home, Path(out), graph, feat, memory)
     return DiskData(out)
 
@@ -171,6 +167,14 @@ def _step(
                 f"again."
             )
     return opened
+
+
+def _check_rows(data: Path, rows: int, num_nodes: int) -> None:
+    if rows != num_nodes:
+        raise DGLError(
+            f"{data}: node_feat has {rows} rows, but there are {num_nodes} "
+            f"nodes."
+        )
 
 
 def _num_nodes(data: Path) -> int:

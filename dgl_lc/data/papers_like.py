@@ -1,4 +1,4 @@
-"""A generated data set in OGB's raw layout, of ogbn-papers100M's shape.
+"""Writing a generated data set in OGB's raw layout, as ogbn-papers100M.
 
 Every number is a hash of the seed and its place, so that any part can be
 made again: OGB stores all sources before all targets, and each half is

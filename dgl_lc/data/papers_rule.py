@@ -48,7 +48,7 @@ def make_rule(n: int, seed: int) -> Rule:
 
 @jit
 def _hash(x: np.uint64) -> np.uint64:
-    """Sixty-four bits that look random (splitmix64)."""
+    """Hash a number to 64 bits that look random (splitmix64)."""
     x = np.uint64(x) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -57,9 +57,10 @@ def _hash(x: np.uint64) -> np.uint64:
 
 @jit
 def name_of(place: int, rule: Rule) -> np.int64:
-    """The id of the paper at a place in time.
+    """Give the id of the paper at a place in time.
 
-    A permutation of the next power of two, walked until it is inside.
+    It is a permutation of the next power of two, repeated until the result
+    is a node.
     """
     x = np.uint64(place)
     while True:
@@ -72,7 +73,7 @@ def name_of(place: int, rule: Rule) -> np.int64:
 
 @jit
 def place_of(name: int, rule: Rule) -> np.int64:
-    """The place in time of the paper with an id."""
+    """Give the place in time of the paper with an id."""
     x = np.uint64(name)
     while True:
         for i in range(2, -1, -1):
@@ -84,7 +85,7 @@ def place_of(name: int, rule: Rule) -> np.int64:
 
 @jit
 def cite(begin: int, rule: Rule, want_source: bool, out: np.ndarray) -> None:
-    """Sources or targets of edges from ``begin`` on."""
+    """Fill in sources or targets of edges from ``begin`` on."""
     unit = 2.0**-53
     for i in range(len(out)):
         draw = _hash(rule.key + np.uint64(begin + i))
@@ -115,7 +116,7 @@ def cite(begin: int, rule: Rule, want_source: bool, out: np.ndarray) -> None:
 def describe(
     begin: int, rule: Rule, means: np.ndarray, out: np.ndarray
 ) -> None:
-    """Features of the nodes from ``begin`` on."""
+    """Fill in features of the nodes from ``begin`` on."""
     low = np.uint64(0xFFFF)
     # Four uniform numbers of 16 bits: variance 1/3, nearly Gaussian.
     scale = np.float32(3.0**0.5 / 65536)
@@ -139,10 +140,11 @@ def label_nodes(
     labels: np.ndarray,
     splits: np.ndarray,
 ) -> None:
-    """Labels of the nodes from ``begin`` on, and the split each is in.
+    """Fill in labels of the nodes from ``begin`` on, and their splits.
 
-    Of every few papers in time one has a label, the ``i``-th is in the split
-    that ends after it. Others get nan and -1.
+    Papers, in the order of time, are in groups of one size, and one of each
+    group has a label. Splits end at the groups ``ends``. Other papers get nan
+    and -1.
     """
     step = rule.num_nodes // labelled
     for node in range(len(labels)):

@@ -35,10 +35,10 @@ def load(source: str | os.PathLike, **options: Any) -> NodeData:
         citeseer, pubmed, flickr, reddit, coauthor_cs, coauthor_physics,
         amazon_computers, amazon_photo; or of OGB: ogbn-arxiv,
         ogbn-products. Or the path of an npz file, of a folder with npy
-        files, or of a folder with GraphSAINT's files. A name goes before a
-        path: write ``./cora`` for a folder of that name.
+        files, or of a folder with GraphSAINT's files. A name takes precedence
+        over a path: write ``./cora`` for a folder of that name.
     **options
-        What the source takes: the arguments of ``block_model``; folder,
+        Options of the source: the arguments of ``block_model``; folder,
         inductive and seed for DGL's datasets; folder and add_reverse for
         OGB's; add_reverse for npz and npy files; standardize for
         GraphSAINT's.
@@ -61,7 +61,7 @@ def load(source: str | os.PathLike, **options: Any) -> NodeData:
 
 
 def _reader(source: Any) -> tuple[Callable[..., NodeData], list[Any]]:
-    """What reads the source, and the arguments that name it."""
+    """Find the function that reads a source, and its first arguments."""
     if isinstance(source, str):
         if source.partition(":")[0] == "synthetic":
             return block_model, _size(source)

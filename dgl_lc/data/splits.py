@@ -42,7 +42,7 @@ def random_split(
 
 
 def check_fractions(fractions: Sequence[float]) -> None:
-    """Three positive numbers that leave something for each other."""
+    """Refuse anything but three positive fractions, at most 1 together."""
     try:
         given = [float(part) for part in fractions]
     except (TypeError, ValueError):

@@ -21,12 +21,11 @@ def power_law_graph(
     exponent: float = 2.5,
     seed: int = 0,
 ) -> dgl.DGLGraph:
-    r"""A random graph whose degrees follow a power law.
+    r"""Generate a random graph whose degrees follow a power law.
 
     Both ends of an edge are drawn at random, node i with weight
     :math:`i^{-1/(\gamma - 1)}`; nodes are then renamed at random. Every edge
-    is there in both directions; there are no self-loops, and there are
-    multi-edges.
+    exists in both directions; there are no self-loops, but multi-edges.
 
     Parameters
     ----------
@@ -89,12 +88,12 @@ def block_model(
     split: Sequence[float] = (0.6, 0.2, 0.2),
     seed: int = 0,
 ) -> NodeData:
-    r"""A node classification task where the graph tells more than a row.
+    r"""Generate a task in which the graph tells more than a node's row.
 
     A degree-corrected stochastic block model: classes are of one size (to
     one node); an edge joins two nodes of one class, or of two classes, all
     pairs of classes alike; in its class a node is drawn with a weight that
-    follows a power law. Every edge is there in both directions, once; there
+    follows a power law. Every edge exists in both directions, once; there
     are no self-loops. Features are Gaussian with unit variance around a
     random mean for each class.
 
@@ -174,7 +173,7 @@ def block_model(
 def _class_pairs(
     count: int, num_classes: int, homophily: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The classes at both ends of edges."""
+    """Draw the classes at both ends of edges."""
     first = rng.integers(0, num_classes, count)
     step = rng.integers(1, num_classes, count)
     step[rng.random(count) < homophily] = 0
@@ -187,7 +186,7 @@ def _draw(
     exponent: float,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Places of nodes in these classes, those at a class's start most often.
+    """Draw places of nodes in these classes, the first ones most often.
 
     The weights' cumulative sum is inverted as an integral: a power instead
     of a search for each end.

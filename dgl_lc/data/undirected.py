@@ -6,7 +6,7 @@ import numpy as np
 def both_directions(
     source: np.ndarray, target: np.ndarray, num_nodes: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Every edge there and back, once; a self-loop stays one edge.
+    """Give every edge in both directions, once; a self-loop stays one edge.
 
     >>> import numpy as np
     >>> both_directions(np.array([0, 1, 2, 2]), np.array([1, 0, 1, 2]), 3)

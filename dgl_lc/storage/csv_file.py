@@ -40,7 +40,7 @@ def read_tables(
                 chunksize=_LINES,
             ) as tables,
         ):  # fmt: skip
-            for table in tables:
+            while (table := _next(tables)) is not None:
                 if not isinstance(table.index, pd.RangeIndex):
                     # pandas takes the first columns for names of the rows.
                     raise ValueError("its header has too few columns")
@@ -49,3 +49,9 @@ def read_tables(
         return
     except UNREADABLE as error:
         raise unreadable(str(path), error) from None
+
+
+def _next(tables: Iterator[pd.DataFrame]) -> pd.DataFrame | None:
+    # pandas casts what is too large for an integer, and then refuses it.
+    with np.errstate(invalid="ignore"):
+        return next(tables, None)

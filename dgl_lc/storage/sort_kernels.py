@@ -75,7 +75,7 @@ class Rows(NamedTuple):
 
 @jit
 def bounds(ids: np.ndarray) -> tuple[int, int]:
-    """The least and the greatest id."""
+    """Find the least and the greatest id."""
     low, high = ids[0], ids[0]
     for i in range(len(ids)):
         low, high = min(low, ids[i]), max(high, ids[i])
@@ -241,7 +241,7 @@ def merge_rows(rows: Rows, low: int, high: int, indices: np.ndarray) -> int:
 
 @jit
 def begins(counts: np.ndarray, begin: np.int64, out: np.ndarray) -> np.int64:
-    """``out[i] = begin + counts[0] + … + counts[i - 1]``; returns the end."""
+    """Set ``out[i] = begin + counts[0] + … + counts[i - 1]``; give the end."""
     for i in range(len(counts)):
         out[i] = begin
         begin += np.int64(counts[i])
@@ -252,7 +252,7 @@ def begins(counts: np.ndarray, begin: np.int64, out: np.ndarray) -> np.int64:
 def rows_that_fit(
     counts: np.ndarray, edge_bytes: int, row_bytes: int, room: np.int64
 ) -> tuple[int, np.int64]:
-    """How many of the rows fit into so many bytes, and what is then left."""
+    """Count the rows that fit into so many bytes, and what is then left."""
     for row in range(len(counts)):
         size = edge_bytes * np.int64(counts[row]) + row_bytes
         if size > room:
@@ -263,7 +263,7 @@ def rows_that_fit(
 
 @jit
 def is_filled(starts: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether each row has as many edges as were counted."""
+    """Check that each row has as many edges as were counted."""
     for row in range(len(counts)):
         if starts[row + 1] - starts[row] != counts[row]:
             return False
