@@ -9,7 +9,7 @@ from dgl import DGLError
 
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
-from ..storage.folder import (
+from ..storage.manifest import (
     FolderKind,
     expect_files,
     read_manifest,

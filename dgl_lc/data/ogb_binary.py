@@ -16,9 +16,10 @@ from .._common.bytes import parse_bytes
 from ..storage.disk_features import DiskFeatures, check_stored
 from ..storage.disk_graph import DiskGraph
 from ..storage.edge_sources import NpzEdges
-from ..storage.folder import MANIFEST, build, check_output
+from ..storage.folder import build, check_output
 from ..storage.free_disk import free_range
 from ..storage.keys import file_stamp
+from ..storage.manifest import MANIFEST
 from ..storage.npz_stream import Member
 from ..storage.sort_edges import build_disk_graph
 from ..storage.sort_memory import Budget

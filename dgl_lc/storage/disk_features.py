@@ -16,7 +16,7 @@ from dgl import DGLError
 from .._common.dtypes import VALUE_TYPES, ValueType, find_type
 from .._common.rows import copy_rows
 from ..node_rows import check_ids
-from .folder import (
+from .manifest import (
     FolderKind,
     check_unchanged,
     expect_files,

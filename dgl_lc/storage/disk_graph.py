@@ -10,7 +10,7 @@ import torch
 from dgl import DGLError
 
 from .check_graph import check_compressed
-from .folder import (
+from .manifest import (
     FolderKind,
     check_unchanged,
     expect_files,

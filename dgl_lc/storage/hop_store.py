@@ -21,14 +21,8 @@ from .._common.progress import progress_bar
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
 from ..hops import NORMS, FilterSpec, HopFeatures
-from .folder import (
-    FolderKind,
-    Manifest,
-    expect_files,
-    find_whole,
-    folder_head,
-    read_manifest,
-)
+from .folder import find_whole, folder_head
+from .manifest import FolderKind, Manifest, expect_files, read_manifest
 from .npy_file import check_chunks, map_file, tensor_of, verify_file
 from .row_checksums import add_checksums, factors
 

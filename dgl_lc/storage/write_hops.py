@@ -21,16 +21,9 @@ from .._common.dtypes import VALUE_TYPES, bits_of
 from .._common.file_access import create_file, write_all
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
-from .folder import (
-    STATE,
-    check_output,
-    claim,
-    disk_errors,
-    locked,
-    write_draft,
-    write_manifest,
-)
+from .folder import check_output, claim, disk_errors, locked
 from .hop_store import CHECKSUMS, KIND, NODES, ROWS, StoreHead
+from .manifest import STATE, write_draft, write_manifest
 from .npy_file import (
     HEADER,
     FileEntry,

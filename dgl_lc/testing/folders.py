@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..storage.folder import MANIFEST
+from ..storage.manifest import MANIFEST
 
 #: What a manifest says of the files themselves, not of their content.
 _OF_THE_FILE = ("size", "mtime_ns", "inode")

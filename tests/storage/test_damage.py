@@ -23,7 +23,7 @@ from dgl_lc.data.papers_like import write_papers_like
 from dgl_lc.precompute import open_store
 from dgl_lc.storage.disk_features import DiskFeatures
 from dgl_lc.storage.disk_graph import DiskGraph
-from dgl_lc.storage.folder import _sha256
+from dgl_lc.storage.manifest import _sha256
 from dgl_lc.training import HopLoader
 
 CASES = int(os.environ.get("DGL_LC_FUZZ", "60"))
