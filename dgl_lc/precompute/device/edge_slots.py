@@ -17,7 +17,7 @@ from .hubs import hub_tails
 from .protocol import Device
 
 
-class HopMatrices(Protocol):
+class BlockSource(Protocol):
     """What gives blocks of edges."""
 
     def matrix(self, hop: int) -> HopMatrix:
@@ -79,7 +79,7 @@ class EdgeSlots:
         device: Device,
         copy: Any,
         compute: Any,
-        edges: HopMatrices,
+        edges: BlockSource,
         plan: DevicePlan,
         dtype: torch.dtype,
         arena: Arena,

@@ -15,13 +15,13 @@ import torch
 from ..._common.dtypes import type_of
 from ..planning.device import DevicePlan, aligned, hop_rows
 from .arena import Arena
-from .edge_slots import EdgeSlots, HopMatrices
+from .edge_slots import BlockSource, EdgeSlots
 from .hop_matrix import Block
 from .protocol import Device
 from .transfers import Receiver, Sender
 
 
-class Host(HopMatrices, Protocol):
+class Host(BlockSource, Protocol):
     """What the host gives to the device, and takes from it."""
 
     kept: list[int]

@@ -210,8 +210,8 @@ def test_bytes_that_are_copied_are_the_simulated_ones():
 
 
 def test_no_other_file_calls_cuda():
-    package = Path(dgl_lc.__file__).parent
-    own = package / "precompute" / "device" / "cuda.py"
+    package = Path(dgl_lc.__file__).parent / "precompute"
+    own = package / "device" / "cuda.py"
     for path in package.rglob("*.py"):
         if path != own:
             assert "torch.cuda" not in path.read_text(), path
