@@ -11,9 +11,9 @@ import pandas as pd
 from .npy_header import UNREADABLE, open_file, unreadable
 
 #: Lines that are read at a time.
-_LINES = 1 << 14
-#: Memory that this takes for one or two columns, about.
-CSV_BYTES = 5 << 20
+_LINES = 1 << 12
+#: Memory that this takes for one or two columns, at most.
+CSV_BYTES = 2 << 20
 
 
 def read_tables(

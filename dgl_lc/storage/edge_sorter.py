@@ -1,6 +1,8 @@
 """Sorting edges by destination, one range of rows after another."""
 
+import zlib
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -13,7 +15,7 @@ from .disk_graph import COUNTS
 from .edge_sources import EdgeSource, Slice
 from .folder import Build
 from .free_disk import check_free
-from .npy_file import HEADER
+from .npy_file import HEADER, chunk_rows
 from .npy_header import as_bytes, open_file, read_into
 from .read_ahead import read_ahead
 from .rough_sort import RoughSort
@@ -33,6 +35,8 @@ class EdgeSorter:
     ----------
     source : EdgeSource
         The edges.
+    reader : ThreadPoolExecutor
+        The thread that reads them.
     work : Build
         The folder that is being written.
     budget : Budget
@@ -46,6 +50,7 @@ class EdgeSorter:
     def __init__(
         self,
         source: EdgeSource,
+        reader: ThreadPoolExecutor,
         work: Build,
         budget: Budget,
         progress: bool | None,
@@ -54,6 +59,7 @@ class EdgeSorter:
         drop_loops: bool,
     ):
         self._source = source
+        self._reader = reader
         self._work = work
         self._budget = budget
         self._progress = progress
@@ -164,14 +170,11 @@ class EdgeSorter:
 
     def fill(self) -> None:
         """Write range after range of destinations."""
-        # From an earlier run perhaps, and the kernels trust them.
-        self._work.array(COUNTS, np.int32).verify()
         indptr = self._work.array("indptr.npy", np.int64)
         if indptr.count - 1 >= self._n:
             return
         scratch = np.empty(1 << 15, np.int32)
-        counts = self._counts(0, scratch)
-        edges = sum(int(part.sum(dtype=np.int64)) for part in counts)
+        edges = self._add_up(scratch)
         if indptr.count == 0:
             self._check_disk(edges)
             indptr.append(np.zeros(1, np.int64))
@@ -281,12 +284,36 @@ class EdgeSorter:
             file.seek(HEADER + 4 * low)
             read_into(file, as_bytes(out))
 
-    def _counts(self, low: int, scratch: np.ndarray) -> Iterator[np.ndarray]:
-        """All counts from a row on, piece by piece."""
-        for begin in range(low, self._n, len(scratch)):
-            part = scratch[: self._n - begin]
+    def _counts(
+        self, low: int, scratch: np.ndarray, high: int | None = None
+    ) -> Iterator[np.ndarray]:
+        """Read counts of the rows low to high, or to the last, in pieces."""
+        high = self._n if high is None else high
+        for begin in range(low, high, len(scratch)):
+            part = scratch[: high - begin]
             self._read_counts(begin, part)
             yield part
+
+    def _add_up(self, scratch: np.ndarray) -> int:
+        """Add up all counts, after a comparison with their checksums.
+
+        They may be from an earlier run, and the kernels trust them.
+        """
+        file = self._work.array(COUNTS, np.int32)
+        size = chunk_rows(np.dtype(np.int32), ())
+        total = 0
+        for place, begin in enumerate(range(0, self._n, size)):
+            crc = 0
+            end = min(begin + size, self._n)
+            for part in self._counts(begin, scratch, end):
+                crc = zlib.crc32(part.data, crc)
+                total += int(part.sum(dtype=np.int64))
+            if crc != file.checksums[place]:
+                raise DGLError(
+                    f"{file.path} is damaged: write the folder again with "
+                    f"resume=False."
+                )
+        return total
 
     def check_source(self, made_from: dict[str, Any]) -> None:
         """Refuse edges that were written to while they were sorted."""
@@ -308,6 +335,7 @@ class EdgeSorter:
             known = self._work.notes.get("num_raw")
         return read_ahead(
             self._source.slices(buffers),
+            self._reader,
             lambda found: 16 * len(found[0]),
             total=None if known is None else 16 * known,
             name=name,

@@ -1,7 +1,7 @@
 """Reading slices ahead of their use, with a progress bar."""
 
 from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
 from .._common.progress import progress_bar
@@ -9,8 +9,18 @@ from .._common.progress import progress_bar
 Slice = TypeVar("Slice")
 
 
+def reader_thread() -> ThreadPoolExecutor:
+    """A thread that reads.
+
+    One for all passes over a file: the C library keeps what a thread has
+    freed for that thread, so that every other one would take memory again.
+    """
+    return ThreadPoolExecutor(1, "dgl-lc read")
+
+
 def read_ahead(
     slices: Iterator[Slice],
+    reader: ThreadPoolExecutor,
     bytes_of: Callable[[Slice], int],
     *,
     total: int | None,
@@ -27,12 +37,14 @@ def read_ahead(
     collected it could be closed by a thread that is just being started, and
     wait there for ever.
     """
-    with (
-        progress_bar(total, name, progress, done=done) as bar,
-        ThreadPoolExecutor(1, "dgl-lc read") as reader,
-    ):
-        coming = reader.submit(next, slices, None)
-        while (found := coming.result()) is not None:
-            coming = reader.submit(next, slices, None)
-            yield found
-            bar.update(bytes_of(found))
+    coming = reader.submit(next, slices, None)
+    try:
+        with progress_bar(total, name, progress, done=done) as bar:
+            while (found := coming.result()) is not None:
+                coming = reader.submit(next, slices, None)
+                yield found
+                bar.update(bytes_of(found))
+    finally:
+        # Nobody writes to the buffers after this.
+        if not coming.cancel():
+            wait([coming])

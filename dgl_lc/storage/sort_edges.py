@@ -17,6 +17,7 @@ from .disk_graph import COUNTS, FILES, KIND, DiskGraph
 from .edge_sorter import EdgeSorter
 from .edge_sources import EdgeSource, edge_source
 from .folder import build
+from .read_ahead import reader_thread
 from .sort_memory import OVERHEAD, Budget
 
 
@@ -114,9 +115,12 @@ def sort_edges(
         resume=resume,
     ) as work:  # fmt: skip
         if work is not None:
-            sorter = EdgeSorter(source, work, budget, progress, **options)
-            sorter.count()
-            sorter.fill()
+            with reader_thread() as reader:
+                sorter = EdgeSorter(
+                    source, reader, work, budget, progress, **options
+                )
+                sorter.count()
+                sorter.fill()
             sorter.check_source(made_from)
             work.finish(
                 drop=(COUNTS,),

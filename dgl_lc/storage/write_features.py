@@ -24,7 +24,7 @@ from .folder import Build, build
 from .free_disk import check_free
 from .npy_file import GrowingArray
 from .npz_stream import Member
-from .read_ahead import read_ahead
+from .read_ahead import read_ahead, reader_thread
 from .sort_memory import Budget
 from .work_space import WorkSpace
 
@@ -189,16 +189,21 @@ class _Columns:
         needed = (n - done) * d * self._stored.itemsize
         check_free(self._work.path, needed, "the table of features")
         buffers = self._allocate(budget, n - done)
-        slices = read_ahead(
-            self._source.rows(buffers.rows, done),
-            lambda rows: rows.nbytes,
-            total=n * row,
-            done=done * row,
-            name="features",
-            progress=progress,
-        )
         fresh = 0
-        with closing(slices):
+        with (
+            reader_thread() as reader,
+            closing(
+                read_ahead(
+                    self._source.rows(buffers.rows, done),
+                    reader,
+                    lambda rows: rows.nbytes,
+                    total=n * row,
+                    done=done * row,
+                    name="features",
+                    progress=progress,
+                )
+            ) as slices,
+        ):
             for values in slices:
                 self._convert(_native(values), done, buffers.columns)
                 done += len(values)

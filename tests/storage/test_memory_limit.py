@@ -17,7 +17,7 @@ import torch
 from dgl_lc.data import (build_disk_graph, prepare_ogb, write_features,
                          write_papers_like)
 
-folder, kind, seed, seconds = sys.argv[1:]
+folder, kinds, seed, seconds = sys.argv[1:]
 rng = np.random.default_rng(int(seed))
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
@@ -62,7 +62,7 @@ def graph_case(small, name):
             file.write(gzip.compress(text, 1) if form == "csv.gz" else text)
     memory = int(rng.integers(4 << 20, 20 << 20))
     if form.startswith("csv"):
-        memory += 6 << 20
+        memory += 2 << 20
     options = {"add_reverse": bool(rng.integers(2))}
     about = (form, n, m, str(edges.dtype), options)
 
@@ -100,7 +100,7 @@ def features_case(small, name):
 
 
 def papers_case(small, name):
-    scale = 1e-5 if small else float(rng.uniform(1e-3, 2e-3))
+    scale = 1e-5 if small else float(rng.uniform(5e-4, 1e-3))
     memory = int(rng.integers(3 << 20, 12 << 20))
 
     def call():
@@ -110,9 +110,9 @@ def papers_case(small, name):
 
 
 def ogb_case(small, name):
-    scale = 1e-5 if small else float(rng.uniform(2e-3, 4e-3))
+    scale = 1e-5 if small else float(rng.uniform(1e-3, 2e-3))
     write_papers_like(f"{folder}/{name}", scale, feat_dim=4)
-    memory = int(rng.integers(9 << 20, 16 << 20))
+    memory = int(rng.integers(6 << 20, 16 << 20))
 
     def call():
         prepare_ogb(f"{folder}/{name}", f"{folder}/{name}/out", memory=memory)
@@ -120,32 +120,38 @@ def ogb_case(small, name):
     return (scale,), memory, call
 
 
-make = globals()[f"{kind}_case"]
-for warm in range(30 if kind in ("graph", "features") else 2):
-    about, memory, call = make(True, f"warm{warm}")
-    call()
-end = time.time() + float(seconds)
-case = 0
-while time.time() < end or case < 3:
-    threads = int(rng.choice([1, 2, 4, 8]))
-    torch.set_num_threads(threads)
-    about, memory, call = make(False, f"case{case}")
-    found = peak(call)
-    print(json.dumps([found, memory, threads, *about]), flush=True)
-    case += 1
+def run(kind):
+    make = globals()[f"{kind}_case"]
+    for warm in range(12 if kind in ("graph", "features") else 1):
+        about, memory, call = make(True, f"{kind} warm{warm}")
+        call()
+    end = time.time() + float(seconds)
+    case = 0
+    while time.time() < end or case < 2:
+        threads = int(rng.choice([1, 2, 4, 8]))
+        torch.set_num_threads(threads)
+        about, memory, call = make(False, f"{kind}{case}")
+        found = peak(call)
+        print(json.dumps([found, memory, kind, threads, *about]), flush=True)
+        case += 1
+
+
+for kind in kinds.split(","):
+    run(kind)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("kind", ["graph", "features", "papers", "ogb"])
-def test_peaks_stay_below_the_promise(tmp_path, kind):
+def test_peaks_stay_below_the_promise(tmp_path):
+    kinds = ["graph", "features", "papers", "ogb"]
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path), kind, "0", "3"],
+        [sys.executable, "-c", CHILD, str(tmp_path), ",".join(kinds), "0", "1"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     cases = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(cases) >= 3
-    # At least half of it is used: the test would see if it were not.
-    assert max(peak / memory for peak, memory, *_ in cases) > 0.3
+    for kind in kinds:
+        # The peaks are those of the calls: much of the memory is used.
+        shares = [peak / most for peak, most, name, *_ in cases if name == kind]
+        assert max(shares) > 0.3
     too_much = [case for case in cases if case[0] > case[1]]
     assert not too_much
