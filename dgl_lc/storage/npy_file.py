@@ -30,6 +30,9 @@ from .._common.threads import num_threads, run_parallel
 HEADER = 128
 #: Bytes of rows with a checksum of their own, about.
 CHUNK = 1 << 22
+#: Bytes that a thread reads at a time to compare checksums: few, as they do
+#: not count in anybody's budget.
+_PART = 1 << 16
 
 
 def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
@@ -333,7 +336,7 @@ def check_chunks(path: Path, entry: FileEntry, chunks: Sequence[int]) -> None:
     if checksums is None or not len(chunks):
         return
     workers = min(num_threads(), len(chunks))
-    buffers = [bytearray(1 << 20) for _ in range(workers)]
+    buffers = [bytearray(_PART) for _ in range(workers)]
     row_bytes = entry.num_bytes // max(entry.shape[0], 1)
     files = [open_regular(path) for _ in range(workers)]
 
