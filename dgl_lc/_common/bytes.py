@@ -18,7 +18,7 @@ _TOO_MANY = 2**60
 #: Bytes in a cache line.
 CACHE_LINE = 64
 #: Arrays of at least this many bytes get pages of their own.
-_OWN_PAGES = 1 << 20
+_OWN_PAGES = 1 << 18
 
 
 def parse_bytes(size: int | str, argument: str = "memory") -> int:

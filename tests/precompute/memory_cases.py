@@ -47,7 +47,7 @@ def draw(rng):
         "weight": rng.choice([None, None, "float32", "float64"]),
         "stored": rng.choice([False, False, True]),
         "room": rng.choice([1.0, 1.0, 1.1, 1.5, 4.0]),
-        "threads": rng.choice([1, 2, 4]),
+        "threads": rng.choice([1, 2, 4, 12]),
     }
 
 
@@ -119,6 +119,9 @@ def measure(seed):
 
     refuse_peak = peak_memory(refuse)
     limit = 0 if work.all_rows or not work.K else too_little
+    if work.copies_nodes:
+        # Ids of another type are converted when they are checked.
+        limit = max(limit, 8 * work.kept_rows)
     return {
         "seed": seed, "case": case, "memory": memory, "peak": peak,
         "plan": plan.peak_bytes, "refused": refuse_peak,

@@ -11,6 +11,7 @@ from ...storage.write_hops import bytes_for as store_bytes
 from ..cpu.chunks import scratch_bytes, slot_bytes, table_bytes
 from ..cpu.column_buffers import buffer_bytes
 from ..cpu.scaling import scale_bytes
+from ..graph.edge_reader import slice_bytes
 from ..graph.filters import block_bytes, diagonal_bytes
 from ..graph.frontier import list_bytes, mark_bytes
 from ..graph.in_edges import count_bytes
@@ -21,9 +22,9 @@ from .work import Work
 
 #: What a call takes whatever its sizes are: Python's objects, stacks of
 #: threads, and arrays below the size that is given back to the system.
-FIXED = 1 << 20
+FIXED = 1 << 21
 #: The same for each thread.
-FIXED_THREAD = 1 << 17
+FIXED_THREAD = 1 << 18
 
 
 class Cost(NamedTuple):
@@ -86,7 +87,12 @@ def _items(work: Work, blocks: int, width: int) -> dict[Item, int]:
     later = items[Item.RESULT] + items[Item.COLUMN_BUFFERS]
     items[Item.SORTING] = max(0, sorting - later) if stays else sorting
     if not work.all_rows and work.K:
-        items[Item.FINDING] = max(0, mark_bytes(n) - later)
+        # Before sorting, which takes the same memory again.
+        finding = mark_bytes(n)
+        if work.owned:
+            finding += slice_bytes(m, work.index_size, work.expands)
+        finding -= later + items[Item.SORTING]
+        items[Item.FINDING] = max(0, finding)
     items[Item.FIXED] = FIXED + FIXED_THREAD * work.threads
     return items
 

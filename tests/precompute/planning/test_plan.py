@@ -1,13 +1,14 @@
 """The plan that moves the fewest bytes, against brute force."""
 
 import dataclasses
+import random
 
 import pytest
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc.precompute.planning.cpu import make_plan, plan_for
+from dgl_lc.precompute.planning.cpu import least_bytes, make_plan, plan_for
 from dgl_lc.precompute.planning.device import make_device_plan
 from dgl_lc.precompute.planning.plans import Item, beside_published
 from dgl_lc.precompute.planning.work import Work
@@ -130,3 +131,40 @@ def test_more_edge_blocks_are_not_always_less_memory():
     assert 1 < found.num_edge_blocks < most
     largest = plan_for(work, most, found.column_width, found.budget)
     assert largest.peak_bytes > found.peak_bytes
+
+
+@given(works(), st.integers(0, 2**32))
+def test_fewer_rows_never_need_more_memory(work, seed):
+    rng, listed = random.Random(seed), work.num_nodes - 1
+    more = dataclasses.replace(
+        work,
+        all_rows=False,
+        hop_rows=tuple(min(rows, listed) for rows in work.hop_rows),
+        input_rows=listed,
+    )
+    less = dataclasses.replace(
+        more,
+        hop_rows=tuple(rng.randint(0, rows) for rows in more.hop_rows),
+        input_rows=rng.randint(0, listed),
+    )
+    assert least_bytes(less) <= least_bytes(more)
+
+
+def test_what_is_given_back_early_is_counted_once():
+    """Marks of the frontier and cursors of sorting are never there at once."""
+    n = 10**6
+    found = []
+    for rows in (0, 10**5, 3 * 10**5, n - 1):
+        work = Work(
+            num_nodes=n,
+            num_edges=n,
+            num_feats=1,
+            kind="float32",
+            hop_rows=(rows, rows),
+            hop_entries=(rows, rows),
+            kept_rows=10,
+            kept_hops=(2,),
+            all_rows=False,
+        )
+        found.append(least_bytes(work) - 8 * rows)  # without the lists
+    assert found == sorted(found)
