@@ -10,8 +10,9 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
 
+# Two processes: most tests keep one core busy.
 test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n 2
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
@@ -42,7 +43,7 @@ $(VENV)/.bench: $(VENV)/.installed
 	touch $@
 
 # DGL 2.1.0: with a torch it has no graphbolt library for, and with its own.
-TOOLS = hypothesis pytest pytest-timeout scipy
+TOOLS = hypothesis pytest pytest-timeout pytest-xdist scipy
 NEEDS = matplotlib numba pandas psutil tqdm packaging optuna ogb
 
 .venv-dgl2-new/.installed:
@@ -59,8 +60,8 @@ NEEDS = matplotlib numba pandas psutil tqdm packaging optuna ogb
 	touch $@
 
 test-dgl2: .venv-dgl2-new/.installed .venv-dgl2-old/.installed
-	.venv-dgl2-new/bin/python -m pytest -m "not slow"
-	.venv-dgl2-old/bin/python -m pytest -m "not slow"
+	.venv-dgl2-new/bin/python -m pytest -m "not slow" -n 2
+	.venv-dgl2-old/bin/python -m pytest -m "not slow" -n 2
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache

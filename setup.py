@@ -48,6 +48,7 @@ setup(
             "mypy",
             "pytest",
             "pytest-timeout",
+            "pytest-xdist",
             "ruff",
             "scipy",
             # The tests run the GPU kernel in Triton's interpreter.
