@@ -43,6 +43,7 @@ class _CacheFile(IndexDataCacheFile):
         digest, content = found[:_DIGEST_BYTES], found[_DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != digest:
             return None
+        # Numba's own format. The folder holds code, as that of .pyc files.
         return pickle.loads(content)
 
     def _name(self, key: Any) -> str:

@@ -110,7 +110,9 @@ def block_aggregate(
         are asked for (:func:`dgl_lc.precompute.open_store`). If the folder
         has the result of the same call already, nothing is computed.
     resume : bool
-        With ``out``: go on where an interrupted run was. Default: True.
+        With ``out``: resume an interrupted run, and use the result of an
+        earlier call for the same. With False a store in the folder is
+        deleted and computed again. Default: True.
     progress : bool, optional
         Show a progress bar. Default: in a terminal, if it takes a while.
 

@@ -97,7 +97,8 @@ def _cut_chunks(
     slots = 0
     position = 0
     blocks = len(bounds) - 1
-    # A row that began in an earlier block and goes on: its position, or -1.
+    # The position of a row that began in an earlier block and is not at its
+    # end yet, or -1.
     open_row = -1
     for block in range(blocks):
         begin, end = bounds[block], bounds[block + 1]

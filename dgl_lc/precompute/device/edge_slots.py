@@ -2,7 +2,7 @@
 
 Those that do not stay have two slots, so that the next is being filled while
 the last is in use. A stream waits where it would overwrite a slot that is
-still being read, or read one that is not there yet.
+still being read, or read one that has not arrived yet.
 """
 
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ class EdgeSlots:
         return found
 
     def load(self, hop: int, number: int, block: Block) -> Slot:
-        """Give a block of edges on the device, sent if it is not there."""
+        """Give a block of edges on the device, sent if it is not resident."""
         key = (id(self._edges.matrix(hop)), number)
         slot = self._resident.get(key)
         if slot is None:

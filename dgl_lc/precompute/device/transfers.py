@@ -2,7 +2,7 @@
 
 Each way has two pieces, so that one is being filled while the other is being
 copied. The host waits where it would overwrite a piece that is still being
-copied, or read one that is not there yet.
+copied, or read one that has not arrived yet.
 """
 
 from collections.abc import Callable
