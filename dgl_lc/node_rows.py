@@ -4,6 +4,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from dgl import DGLError
 
@@ -296,7 +297,7 @@ class ModelInputs(NodeRows):
 def check_ids(ids: Any, argument: str) -> torch.Tensor:
     """Return node ids as a one-dimensional int64 tensor on the CPU."""
     if not isinstance(ids, torch.Tensor):
-        ids = torch.as_tensor(ids)
+        ids = _to_tensor(ids, argument)
         if ids.numel() == 0:
             ids = ids.long()
     if ids.dtype == torch.bool:
@@ -315,3 +316,17 @@ def check_ids(ids: Any, argument: str) -> torch.Tensor:
     if len(ids) and int(ids.min()) < 0:
         raise DGLError(f"{argument} holds {int(ids.min())}, not a node id.")
     return ids
+
+
+def _to_tensor(ids: Any, argument: str) -> torch.Tensor:
+    try:
+        if isinstance(ids, np.ndarray):
+            # Torch takes neither a foreign byte order nor negative strides.
+            native = ids.dtype.newbyteorder("=")
+            ids = np.ascontiguousarray(ids, dtype=native)
+        return torch.as_tensor(ids)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise DGLError(
+            f"{argument} should be a tensor, an array or a list of node ids, "
+            f"got {type(ids).__name__}: {str(error).partition(chr(10))[0]}"
+        ) from None

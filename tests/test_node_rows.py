@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 from dgl import DGLError
@@ -198,3 +199,20 @@ def test_ids_are_int64_on_the_cpu():
         assert found.dtype == torch.int64
         assert found.tolist() == [2, 1]
     assert check_ids([], "nids").dtype == torch.int64
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [np.array([1, 2], ">i8"), np.array([1, 2], np.uint16),
+     np.array([2, 0, 1])[::-2], [1, 2], (1, 2)],
+)  # fmt: skip
+def test_ids_of_any_layout(ids):
+    assert check_ids(ids, "ids").tolist() == [int(i) for i in ids]
+
+
+@pytest.mark.parametrize(
+    "ids", [None, "abc", object(), {1, 2}, [None], [2**70], np.array(["a"])]
+)
+def test_what_is_no_list_of_ids_is_named(ids):
+    with pytest.raises(DGLError, match="nodes should be a tensor, an array or"):
+        check_ids(ids, "nodes")
