@@ -197,8 +197,8 @@ class NodeRows:
         wrong = ids[nodes[place] != ids]
         if len(wrong):
             raise DGLError(
-                f"ids holds {int(wrong[0])}, and {len(wrong) - 1} others, "
-                f"that have no row: the rows are those of {len(nodes):,} "
+                f"ids holds {int(wrong[0])}{and_others(len(wrong))} without a "
+                f"row: the rows are those of {len(nodes):,} "
                 f"nodes. Precompute with these among nodes=."
             )
         return order[place]
@@ -292,6 +292,15 @@ class ModelInputs(NodeRows):
 
     def __repr__(self) -> str:
         return f"ModelInputs({self.names}, {self._describe()})"
+
+
+def and_others(count: int) -> str:
+    """Say in a message that there are more than the one that is named.
+
+    >>> and_others(1), and_others(3)
+    ('', ', and 2 others,')
+    """
+    return "" if count == 1 else f", and {count - 1} others,"
 
 
 def check_ids(ids: Any, argument: str) -> torch.Tensor:

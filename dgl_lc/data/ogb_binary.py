@@ -237,6 +237,7 @@ def _labels_and_split(
     # Only what stands for the content: files may be copied.
     for stamp in made_from.values():
         stamp.pop("modified", None)
+        stamp.pop("inode", None)
     options = {"name": name, "graph": graph.key, "feat": feat.key}
     with build(out, KIND, _FILES, made_from, options) as work:
         if work is None:

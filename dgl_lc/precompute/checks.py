@@ -17,6 +17,8 @@ from ..storage.disk_graph import DiskGraph
 from ..storage.keys import memory_map
 from ..storage.npy_file import tensor_of
 
+#: More hops than any model has: a typing error, not a request.
+_MOST_HOPS = 65_535
 _NAMES = ", ".join(str(found.torch) for found in VALUE_TYPES.values())
 
 
@@ -66,6 +68,8 @@ def check_features(
         return feat
     if isinstance(feat, np.ndarray):
         feat = _from_numpy(feat)
+    elif isinstance(feat, torch.Tensor) and feat.is_neg():
+        feat = feat.resolve_neg()
     if not isinstance(feat, torch.Tensor):
         raise DGLError(
             f"feat should be a tensor or a NumPy array, got "
@@ -113,6 +117,11 @@ def is_on_disk(feat: torch.Tensor | np.ndarray | DiskFeatures) -> bool:
 
 
 def _from_numpy(array: np.ndarray) -> torch.Tensor:
+    if isinstance(array, np.ma.MaskedArray):
+        raise DGLError(
+            "feat is a masked array: use feat.filled(value) to say what "
+            "stands for masked values."
+        )
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise DGLError(
             f"feat is a NumPy array of {array.dtype}: convert it to float32, "
@@ -139,8 +148,8 @@ def check_hops(K: int, hops: Sequence[int] | None) -> list[int]:
         K = operator.index(K)
     except TypeError:
         raise DGLError(f"K should be an integer, got {K!r}.") from None
-    if K < 0:
-        raise DGLError(f"K should not be negative, got {K}.")
+    if not 0 <= K <= _MOST_HOPS:
+        raise DGLError(f"K should be from 0 to {_MOST_HOPS}, got {K}.")
     if hops is None:
         return list(range(K + 1))
     try:
@@ -207,6 +216,7 @@ def check_weight(
         )
     if weight.layout != torch.strided:
         raise DGLError("edge_weight is sparse: use edge_weight.to_dense().")
+    weight = weight.resolve_neg()
     if weight.requires_grad:
         raise DGLError(
             "edge_weight requires grad, but precomputation is not "

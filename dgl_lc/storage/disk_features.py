@@ -74,9 +74,14 @@ class DiskFeatures:
         self.path = Path(path)
         self.manifest = read_manifest(self.path, KIND)
         content = self.manifest.content
-        sizes = (*content.get("shape", ()), content.get("width"))
+        shape = content.get("shape")
+        shape = shape if isinstance(shape, list) else []
+        sizes = (*shape, content.get("width"))
         name = content.get("dtype")
         good = len(sizes) == 3 and all(type(s) is int and s > 0 for s in sizes)
+        # No more files are expected than there are.
+        files = len(self.manifest.files)
+        good = good and -(-sizes[1] // sizes[2]) == files
         if not good or name not in STORED:
             raise DGLError(
                 f"{self.path} says that it has features of {name!r}, shape "

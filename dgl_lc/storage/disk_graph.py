@@ -64,7 +64,8 @@ class DiskGraph:
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
         self.manifest = read_manifest(self.path, KIND)
-        n, m = (self.manifest[name] for name in ("num_nodes", "num_edges"))
+        content = self.manifest.content
+        n, m = (content.get(name) for name in ("num_nodes", "num_edges"))
         if not (type(n) is type(m) is int and 1 <= n < 2**31 and m >= 0):
             raise DGLError(
                 f"{self.path} says that it has {n!r} nodes and {m!r} edges: "
@@ -113,6 +114,14 @@ class DiskGraph:
             self.indptr, self.indices, self.num_nodes(), str(self.path),
             self.loops,
         )  # fmt: skip
+        degrees = self.out_edges
+        if degrees.min() < 0 or degrees.sum(dtype=np.int64) != len(
+            self.indices
+        ):
+            raise DGLError(
+                f"{self.path}: the edges out of each node do not add up to "
+                f"{len(self.indices)}. Write the graph again."
+            )
         self._is_checked = True
 
     @property

@@ -172,6 +172,15 @@ def find_whole(
     return found
 
 
+def check_apart(source: Path, folder: Path) -> None:
+    """Refuse to read from a folder that is to be written."""
+    if folder.resolve() in source.resolve().parents:
+        raise DGLError(
+            f"{source} lies in {folder}, which is to be written: choose "
+            f"another folder, or move the file out of it."
+        )
+
+
 def check_output(
     path: Path,
     kind: FolderKind,

@@ -7,6 +7,8 @@ each row; ``nodes.npy``, where not all nodes have a row; and
 """
 
 import os
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,12 @@ import torch
 from dgl import DGLError
 
 from .._common.dtypes import VALUE_TYPES, bits_of, type_of
+from .._common.file_access import open_regular
 from .._common.progress import progress_bar
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
 from ..hops import NORMS, FilterSpec, HopFeatures
+from ..node_rows import and_others
 from .folder import find_whole, folder_head
 from .manifest import FolderKind, Manifest, expect_files, read_manifest
 from .npy_file import check_chunks, map_file, tensor_of, verify_file
@@ -84,10 +88,12 @@ class StoreHead:
             and len(hops) > 0
             and all(type(hop) is int and hop >= 0 for hop in hops)
             and hops == sorted(set(hops))
+            and isinstance(kind, str)
             and kind in VALUE_TYPES
             and type(found.get("some_nodes")) is bool
             and isinstance(filter, dict)
             and set(filter) == {"norm", "self_loop", "weighted"}
+            and isinstance(filter["norm"], str)
             and filter["norm"] in NORMS
             and type(filter["self_loop"]) is bool
             and type(filter["weighted"]) is bool
@@ -123,15 +129,15 @@ class StoredHops(HopFeatures):
     """Hop features that are read from disk, row by row as they are asked for.
 
     Every row that :meth:`take` (a loader's batch) reads is compared with its
-    checksum. Single hops, ``hops[k]``, are memory maps and are not;
-    :meth:`verify` compares all rows.
+    checksum. Whole hops, ``hops[k]``, are memory maps: all rows are compared
+    once, when the first hop is asked for.
     """
 
     def __init__(self, folder: Path, manifest: Manifest):
         self.folder = folder
         self._manifest = manifest
         self._head = head = StoreHead.from_json(folder, manifest.content)
-        expect_files(folder, manifest, head.files())
+        expect_files(folder, manifest, head.files(), ROWS)
         for name in (CHECKSUMS, NODES):
             if name in manifest.files:
                 entry = manifest.files[name]
@@ -145,6 +151,15 @@ class StoredHops(HopFeatures):
         nodes = None
         if head.some_nodes:
             nodes = torch.from_numpy(np.asarray(self._map(NODES, "c")))
+            if int(nodes.min()) < 0:
+                raise DGLError(
+                    f"{folder / NODES} holds {int(nodes.min())}, not a node "
+                    f"id: precompute the store again with resume=False."
+                )
+        #: Stays open: tells whether somebody cut the mapped file off.
+        self._file = open_regular(folder / ROWS)
+        weakref.finalize(self, self._file.close)
+        self._is_checked = False
         tensor = tensor_of(self._array).view(VALUE_TYPES[head.kind].torch)
         super().__init__(list(tensor.unbind(1)), head.hops, head.spec, nodes)
 
@@ -168,6 +183,7 @@ class StoredHops(HopFeatures):
         out: torch.Tensor | None = None,
     ) -> Any:
         """Gather rows into memory by their places, and check them."""
+        self._check_length()
         found: HopFeatures = super().take(places, nodes, out)
         bits = bits_of(found.stack).reshape(len(self), len(places), -1)
         checksums = np.zeros(len(places), np.uint64)
@@ -177,6 +193,35 @@ class StoredHops(HopFeatures):
         if len(wrong):
             raise self._damaged(int(nodes[int(wrong[0])]), len(wrong))
         return found
+
+    def _check_length(self) -> None:
+        """Refuse a file that became shorter: reading it ends the process."""
+        size = os.fstat(self._file.fileno()).st_size
+        if size < self._manifest.files[ROWS].size:
+            raise DGLError(
+                f"{self.folder / ROWS} became shorter while it was open: "
+                f"precompute the store again with resume=False."
+            )
+
+    def _check_once(self) -> None:
+        """Compare all rows with their checksums, once for an open store."""
+        self._check_length()
+        if not self._is_checked:
+            self.verify()
+
+    def __getitem__(self, key: Any) -> Any:
+        self._check_once()
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        self._check_once()
+        return super().__iter__()
+
+    @property
+    def stack(self) -> torch.Tensor:
+        """The rows of all hops in memory, hop after hop, checked."""
+        self._check_once()
+        return super().stack
 
     def prefetch(self, places: torch.Tensor) -> None:
         """Ask the disk for rows that are needed soon.
@@ -219,12 +264,13 @@ class StoredHops(HopFeatures):
             first = min(wrong)
             node = first if self.nodes is None else int(self.nodes[first])
             raise self._damaged(node, len(wrong))
+        self._is_checked = True
 
     def _damaged(self, node: int, count: int) -> DGLError:
         return DGLError(
-            f"{self.folder}: the row of node {node}, and {count - 1} others, "
-            f"are not what was written (their checksums differ): the file was "
-            f"changed or the disk is failing. Precompute the store again with "
+            f"{self.folder}: the row of node {node}{and_others(count)} is not "
+            f"what was written (checksums differ): the file was changed or "
+            f"the disk is failing. Precompute the store again with "
             f"resume=False."
         )
 

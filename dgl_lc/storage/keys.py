@@ -67,4 +67,5 @@ def file_stamp(path: Path) -> dict[str, Any]:
         "file": path.name,
         "bytes": found.st_size,
         "modified": found.st_mtime_ns,
+        "inode": found.st_ino,
     }

@@ -118,6 +118,8 @@ def _sha256(content: dict[str, Any]) -> str:
 def read_manifest(path: Path, kind: FolderKind) -> Manifest:
     """The manifest of a whole folder; files of a wrong size are an error."""
     file = path / MANIFEST
+    if path.exists() and not path.is_dir():
+        raise DGLError(f"{path} is a file, not the folder of a {kind.name}.")
     if not path.is_dir():
         raise DGLError(f"{path} does not exist: write it with {kind.maker}.")
     if not file.exists():
@@ -138,6 +140,10 @@ def read_manifest(path: Path, kind: FolderKind) -> Manifest:
             f"{file} is damaged: its digest is not that of its content. Write "
             f"the folder again with {kind.maker} and resume=False."
         )
+    if not isinstance(content.get("files"), dict):
+        raise DGLError(f"{file} names no files: write the folder again.")
+    if not isinstance(content.get("key"), str):
+        raise DGLError(f"{file} has no key: write the folder again.")
     files = {}
     for name, about in content["files"].items():
         try:
@@ -147,15 +153,25 @@ def read_manifest(path: Path, kind: FolderKind) -> Manifest:
         except ValueError as error:
             raise DGLError(f"{file}: {name!r}: {error}.") from None
         check_size(path / name, files[name])
-    return Manifest(content, files, str(content.get("key")))
+    return Manifest(content, files, content["key"])
 
 
 def expect_files(
     path: Path,
     manifest: Manifest,
     expected: Mapping[str, tuple[str, tuple[int, ...]]],
+    without_checksums: str | None = None,
 ) -> None:
-    """Refuse a manifest whose files are not of these types and shapes."""
+    """Refuse a manifest whose files are not of these types and shapes.
+
+    All of them have checksums, except one whose rows are checked otherwise.
+    """
+    for name, entry in manifest.files.items():
+        if entry.checksums is None and name != without_checksums:
+            raise DGLError(
+                f"{path / MANIFEST} has no checksums of {name}: write the "
+                f"folder again."
+            )
     found = {
         name: (entry.dtype.str, entry.shape)
         for name, entry in manifest.files.items()

@@ -16,7 +16,7 @@ from .._common.bytes import parse_bytes
 from .disk_graph import COUNTS, FILES, KIND, DiskGraph
 from .edge_sorter import EdgeSorter
 from .edge_sources import EdgeSource, edge_source
-from .folder import build
+from .folder import build, check_apart
 from .read_ahead import reader_thread
 from .sort_memory import OVERHEAD, Budget
 
@@ -78,6 +78,8 @@ def build_disk_graph(
     ...     g.num_edges()
     4
     """
+    if isinstance(edges, (str, os.PathLike)):
+        check_apart(Path(edges), Path(path))
     source = edge_source(edges)
     overhead = OVERHEAD + source.reader_bytes
     return sort_edges(
@@ -99,6 +101,8 @@ def sort_edges(
     resume: bool = True,
 ) -> DiskGraph:
     """Do the work of :func:`build_disk_graph`, with any overhead."""
+    if type(num_nodes) is bool or not isinstance(num_nodes, (int, np.integer)):
+        raise DGLError(f"num_nodes should be an integer, got {num_nodes!r}.")
     if not 1 <= num_nodes < 2**31:
         raise DGLError(
             f"num_nodes should be from 1 to {2**31 - 1}, got {num_nodes}."

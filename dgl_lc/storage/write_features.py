@@ -20,7 +20,7 @@ from .._common.jit import jit
 from .._common.threads import num_threads, run_parallel
 from .array_stream import ArrayStream, NpyFile
 from .disk_features import KIND, DiskFeatures, check_stored, file_of
-from .folder import Build, build
+from .folder import Build, build, check_apart
 from .free_disk import check_free
 from .npy_file import GrowingArray
 from .npz_stream import Member
@@ -96,6 +96,8 @@ def write_features(
             [1., 0.],
             [0., 1.]])
     """
+    if isinstance(source, (str, os.PathLike)):
+        check_apart(Path(source), Path(path))
     rows = feature_source(source)
     budget = Budget(parse_bytes(memory))
     stored = check_stored(dtype)

@@ -35,7 +35,7 @@ class Checkpoint:
 
     def check_replaceable(self) -> None:
         """Refuse to write over a file that dgl-lc did not write."""
-        check_replaceable(self._path)
+        check_replaceable(self._path, _KIND)
 
     def write(self, state: dict[str, Any]) -> None:
         """Replace the file; after an error the earlier one is intact."""

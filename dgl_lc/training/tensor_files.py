@@ -43,7 +43,7 @@ def write_file(path: Path, kind: str, content: dict[str, Any]) -> None:
     The file that exists is replaced if dgl-lc or torch wrote it. Every
     failure is a DGLError.
     """
-    check_replaceable(path)
+    check_replaceable(path, kind)
     try:
         buffer = io.BytesIO()
         head = {"kind": kind, "format": FORMAT}
@@ -116,22 +116,43 @@ def _is_torch_file(data: bytes) -> bool:
     return data[:4] == b"PK\x03\x04" and b"/data.pkl" in data[:256]
 
 
-def check_replaceable(path: Path) -> None:
-    """Refuse a path with a file that neither dgl-lc nor torch wrote."""
+def check_replaceable(path: Path, kind: str) -> None:
+    """Refuse a path whose file is not one that dgl-lc wrote, of this kind.
+
+    A damaged file of ours may be replaced, and so may an empty one.
+    """
+    if not path.name:
+        raise DGLError(f"{path} is not the name of a file.")
     try:
         if stat.S_ISLNK(os.lstat(path).st_mode):
-            # The link itself would be replaced, never what it points to.
-            return
-        data = _read(path, 256)
+            raise DGLError(
+                f"{path} is a link: name the file that it points to."
+            )
+        data = _read(path)
     except FileNotFoundError:
         return
     except OSError as error:
         raise DGLError(f"{path} could not be written: {error}.") from None
-    if data and not _is_torch_file(data):
+    if data and not _is_ours(data, kind):
         raise DGLError(
-            f"{path} exists, and neither dgl-lc nor torch wrote it: name "
+            f"{path} exists, and is not a {kind} that dgl-lc wrote: name "
             f"another file, or remove this one."
         )
+
+
+def _is_ours(data: bytes, kind: str) -> bool:
+    """Tell whether we wrote a file, of this kind if that can be read."""
+    marked = _LAST_LINE.search(data, max(0, len(data) - _LAST_LINE_BYTES))
+    if not _is_torch_file(data):
+        return marked is not None
+    try:
+        content = torch.load(
+            io.BytesIO(data), map_location="cpu", weights_only=True
+        )
+    except Exception:
+        # Damaged, or somebody else's: only the last line tells.
+        return marked is not None
+    return isinstance(content, dict) and content.get("kind") == kind
 
 
 def _read(path: Path, most: int | None = None) -> bytes:

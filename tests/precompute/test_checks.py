@@ -61,7 +61,7 @@ def call(g=None, feat=None, K=2, **options):
         ({"feat": np.ones((3, 2), int)}, "NumPy array of int64"),
         ({"feat": np.ones((3, 2), ">f4")}, "foreign byte order"),
         ({"feat": np.ones((3, 2), np.float32)[:, ::-1]}, "negative stride"),
-        ({"K": -1}, "K should not be negative, got -1"),
+        ({"K": -1}, "K should be from 0 to 65535, got -1"),
         ({"K": 1.5}, "K should be an integer, got 1.5"),
         ({"K": True}, "K should be an integer, got True"),
         ({"hops": []}, "hops=\\[\\] should name at least one"),
@@ -100,6 +100,9 @@ def call(g=None, feat=None, K=2, **options):
         ({"host_memory": "big"}, "host_memory='big'"),
         ({"memory": "lots"}, "memory='lots' is not a number of bytes"),
         ({"memory": 0}, "memory=0 should be at least one byte"),
+        ({"K": 10**8}, "K should be from 0 to 65535"),
+        ({"K": 2**63}, "K should be from 0 to 65535"),
+        ({"feat": np.ma.zeros((4, 3))}, "feat is a masked array"),
         ({"memory": 1.5}, "memory should be an integer"),
     ],
 )  # fmt: skip

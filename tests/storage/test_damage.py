@@ -270,3 +270,51 @@ def test_no_warning_of_numpy_or_torch(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         use_features(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["graph", "features", "store"])
+@pytest.mark.parametrize("part", [
+    "files", "key", "num_nodes", "num_edges", "shape", "width", "dtype",
+    "rows", "hops", "filter", "made_from", "some_nodes", "columns",
+])  # fmt: skip
+@pytest.mark.parametrize(
+    "value", ["absent", None, 1.5, [], {}, "x", -1, 10**12, True]
+)
+def test_any_value_in_a_manifest(tmp_path_factory, name, part, value):
+    """With a digest that fits: somebody made it so."""
+    folder = tmp_path_factory.getbasetemp() / f"manifest-{name}"
+    make, use = FORMATS[name]
+    if not folder.exists():
+        folder.mkdir()
+        make(folder)
+    path = folder / "out/manifest.json"
+    kept = path.read_bytes()
+
+    def change(manifest):
+        if value == "absent":
+            manifest.pop(part, None)
+        elif part in manifest:
+            manifest[part] = value
+
+    try:
+        edit_manifest(folder / "out", change)
+        use(folder / "out")
+    except DGLError:
+        pass
+    finally:
+        path.write_bytes(kept)
+
+
+@pytest.mark.parametrize("name", ["graph", "features", "store"])
+def test_checksums_can_not_be_switched_off(tmp_path, name):
+    make, use = FORMATS[name]
+    make(tmp_path)
+
+    def change(manifest):
+        for file, about in manifest["files"].items():
+            if file != "rows.npy":
+                about["checksums"] = None
+
+    edit_manifest(tmp_path / "out", change)
+    with pytest.raises(DGLError, match="has no checksums of"):
+        use(tmp_path / "out")

@@ -77,9 +77,9 @@ def test_foreign_files_are_neither_deleted_nor_overwritten(
 
 def test_the_folder_of_the_source_is_refused(edges):
     before = snapshot(edges.parent)
-    with pytest.raises(DGLError, match=r"holds 'edges\.npy'"):
+    with pytest.raises(DGLError, match=r"edges\.npy lies in .*/raw, which"):
         build_disk_graph(edges, 4, edges.parent)
-    with pytest.raises(DGLError, match=r"holds 'edges\.npy'"):
+    with pytest.raises(DGLError, match=r"x\.npy lies in .*/raw, which"):
         make_features(edges, edges.parent)
     (edges.parent / "x.npy").unlink()
     assert snapshot(edges.parent) == before
@@ -233,3 +233,28 @@ def test_what_is_not_a_regular_file_is_not_opened(edges, tmp_path):
             DiskGraph(tmp_path / "g")
         (tmp_path / "g" / name).unlink()
         (tmp_path / "g" / name).write_bytes(kept)
+
+
+def test_a_source_in_the_output_folder_is_refused(edges, tmp_path):
+    make_features(edges, tmp_path / "out")
+    before = snapshot(tmp_path / "out")
+    link = tmp_path / "link.npy"
+    link.symlink_to(tmp_path / "out/columns_0000.npy")
+    for source in (tmp_path / "out/columns_0000.npy", link):
+        with pytest.raises(
+            DGLError, match=r"lies in .* which is to be written"
+        ):
+            write_features(source, tmp_path / "out", resume=False)
+    with pytest.raises(DGLError, match=r"lies in .* which is to be written"):
+        build_disk_graph(link, 4, tmp_path / "out")
+    assert snapshot(tmp_path / "out") == before
+
+
+def test_another_file_of_the_same_name_size_and_time(edges, tmp_path):
+    os.utime(edges, (0, 0))
+    make_graph(edges, tmp_path / "out")
+    other = tmp_path / "edges.npy"
+    np.save(other, EDGES[::-1])
+    os.utime(other, (0, 0))
+    with pytest.raises(DGLError, match="it was made with inode="):
+        make_graph(other, tmp_path / "out")

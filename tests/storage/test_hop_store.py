@@ -215,7 +215,7 @@ def test_a_flipped_byte_is_found(g, x, tmp_path):
         file.write(bytes([byte ^ 4]))
     hops = open_store(tmp_path / "s")
     hops.rows([9, 4])
-    with pytest.raises(DGLError, match="row of node 30, and 0 others"):
+    with pytest.raises(DGLError, match="row of node 30 is not what"):
         hops.rows([4, 30])
     with pytest.raises(DGLError, match="row of node 30"):
         hops.verify()
@@ -444,3 +444,22 @@ def test_a_store_that_is_larger_than_memory(g, x, tmp_path, monkeypatch):
     monkeypatch.setattr(np, "memmap", refusing)
     hops = open_store(tmp_path / "s")
     assert torch.equal(hops.rows(torch.arange(60)).stack, expected)
+
+
+def test_a_whole_hop_is_checked_when_it_is_first_asked_for(g, x, tmp_path):
+    block_aggregate(g, x, 2, out=tmp_path / "s")
+    with open(tmp_path / "s/rows.npy", "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\x55")
+    for read in (lambda h: h[2], list, lambda h: h.stack, lambda h: h[1:]):
+        with pytest.raises(DGLError, match="row of node 59 is not what"):
+            read(open_store(tmp_path / "s"))
+
+
+def test_a_file_that_is_cut_off_while_it_is_open(g, x, tmp_path):
+    """Reading a map beyond the end of its file would end the process."""
+    hops = block_aggregate(g, x, 2, out=tmp_path / "s")
+    os.truncate(tmp_path / "s/rows.npy", 200)
+    for read in (lambda h: h.rows([59]), lambda h: h[2], list):
+        with pytest.raises(DGLError, match="became shorter"):
+            read(hops)

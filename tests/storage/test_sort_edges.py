@@ -311,11 +311,12 @@ def test_another_graph_or_option_is_an_error(tmp_path):
 
 def test_two_writers_do_not_meet(tmp_path):
     np.save(tmp_path / "edges.npy", random_edges(50, 100))
+    (tmp_path / "g").mkdir()
     with (
-        disk_folder.locked(tmp_path),
+        disk_folder.locked(tmp_path / "g"),
         pytest.raises(DGLError, match="written by another process"),
     ):
-        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path)
+        build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "g")
 
 
 def test_foreign_folders_are_left_alone(tmp_path):

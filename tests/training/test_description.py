@@ -217,6 +217,7 @@ def test_a_run_is_described_alike_in_another_process(deep_hops, file):
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
+import dgl_lc
 import test_description as t
 inputs = (t.dgl.add_self_loop(t.DATA.graph), t.DATA.feat)
 t.fit(t.Functional(), inputs, *t.SPLIT, epochs=1, checkpoint={str(file)!r})

@@ -15,7 +15,7 @@ from tiny_task import DATA, SPLIT, make, stray
 from torch import nn
 
 from dgl_lc._common import file_access
-from dgl_lc.training import epochs, fit
+from dgl_lc.training import epochs, fit, save_model
 from dgl_lc.training.tensor_files import plain_copy, read_file, write_file
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -180,14 +180,31 @@ def test_planted_links_are_not_followed(file, tmp_path, monkeypatch):
     assert read_file(file, "thing", "")["a"] == 1
 
 
-def test_a_link_is_replaced_and_not_what_it_points_to(file, tmp_path):
+def test_a_link_is_neither_followed_nor_replaced(file, tmp_path):
     file.parent.mkdir()
     target = tmp_path / "precious"
     target.write_text("precious")
     file.symlink_to(target)
-    write_file(file, "thing", {"a": 1})
+    with pytest.raises(DGLError, match="is a link: name the file"):
+        write_file(file, "thing", {"a": 1})
     assert target.read_text() == "precious"
-    assert not file.is_symlink()
+    assert file.is_symlink()
+
+
+def test_a_file_of_another_kind_is_not_replaced(file, hops):
+    write_file(file, "checkpoint", {"a": 1})
+    with pytest.raises(DGLError, match="is not a model that dgl-lc wrote"):
+        save_model(make(), file)
+    own = file.with_name("weights.pt")
+    torch.save(make().state_dict(), own)
+    before = own.read_bytes()
+    with pytest.raises(DGLError, match="is not a model that dgl-lc wrote"):
+        save_model(make(), own)
+    with pytest.raises(DGLError, match="is not a checkpoint that dgl-lc"):
+        fit(make(), hops, *SPLIT, epochs=1, checkpoint=own, resume=False)
+    assert own.read_bytes() == before
+    with pytest.raises(DGLError, match="not the name of a file"):
+        save_model(make(), ".")
 
 
 def test_files_that_we_did_not_write_are_not_replaced(file, hops):
@@ -201,10 +218,10 @@ def test_files_that_we_did_not_write_are_not_replaced(file, hops):
         if content is not None:
             path.write_bytes(content)
         before = path.read_bytes()
-        with pytest.raises(DGLError, match="neither dgl-lc nor torch wrote"):
+        with pytest.raises(DGLError, match="that dgl-lc wrote"):
             write_file(path, "thing", {"a": 1})
         rows = []
-        with pytest.raises(DGLError, match="neither dgl-lc nor torch wrote"):
+        with pytest.raises(DGLError, match="that dgl-lc wrote"):
             fit(make(), hops, *SPLIT, epochs=1, checkpoint=path, resume=False,
                 on_epoch=rows.append)  # fmt: skip
         assert rows == []
