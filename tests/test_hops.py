@@ -139,7 +139,7 @@ def test_rows_are_found_by_their_nodes(hops):
         assert torch.equal(batch[k], hops[k][ids])
     again = batch.rows(torch.tensor([0, 4]))
     assert torch.equal(again[2], hops[2][[0, 4]])
-    with pytest.raises(DGLError, match="no row"):
+    with pytest.raises(DGLError, match="without a row"):
         batch.rows(torch.tensor([3]))
     with pytest.raises(DGLError, match="nodes 0 to 4"):
         hops.rows(torch.tensor([5]))

@@ -107,7 +107,7 @@ def test_rows_asked_for_are_found_by_their_nodes():
     ((batch, labels),) = HopLoader(part, [11, 20], LABELS)
     torch.testing.assert_close(batch[2], HOPS[2][[11, 20]])
     assert torch.equal(labels, LABELS[[11, 20]])
-    with pytest.raises(DGLError, match="no row"):
+    with pytest.raises(DGLError, match="without a row"):
         HopLoader(part, [4], LABELS)
 
 
