@@ -186,7 +186,11 @@ def test_a_wrong_file_is_named(tmp_path, name, text, message):
     assert str(tmp_path / "ogbn_arxiv") in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"", b"0,1\n", gzip.compress(b"0,1")[:9]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"0,1\n", gzip.compress(b"0,1")[:9]],
+    ids=["empty", "plain", "cut off"],
+)
 def test_a_file_that_is_not_gzip_is_named(arxiv, content):
     path = arxiv / "ogbn_arxiv" / "raw" / "edge.csv.gz"
     path.write_bytes(content)
