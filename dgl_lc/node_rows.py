@@ -330,8 +330,10 @@ def check_ids(ids: Any, argument: str) -> torch.Tensor:
 def _to_tensor(ids: Any, argument: str) -> torch.Tensor:
     try:
         if isinstance(ids, np.ndarray):
-            # Torch takes neither a foreign byte order nor negative strides.
-            native = ids.dtype.newbyteorder("=")
+            # Torch takes neither a foreign byte order nor negative strides,
+            # and older versions not every unsigned type.
+            integers = ids.dtype.kind in "iu"
+            native = np.int64 if integers else ids.dtype.newbyteorder("=")
             ids = np.ascontiguousarray(ids, dtype=native)
         return torch.as_tensor(ids)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:

@@ -34,8 +34,10 @@ def read_tables(
     try:
         with (
             open_file(path) as file,
+            # Some versions of pandas do not close what they are given.
+            io.BufferedReader(file) as buffered,  # type: ignore[type-var]
             pd.read_csv(
-                io.BufferedReader(file),  # type: ignore[type-var]
+                buffered,
                 header=0 if header else None, dtype=dtype, compression=packed,
                 chunksize=_LINES,
             ) as tables,
