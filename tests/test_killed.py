@@ -46,6 +46,7 @@ def files(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_killed_twenty_times(tmp_path):
     root = tmp_path / "raw"
     write_papers_like(root, 0.002)
