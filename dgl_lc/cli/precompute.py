@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from .._common.dtypes import VALUE_TYPES
-from ..data import DiskData, NodeData, load
+from ..data import open_data
 from ..hops import NORMS
 from ..precompute import block_aggregate
 from .flags import Commands, add_reverse_flag, load_options
@@ -43,11 +43,7 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    data: DiskData | NodeData
-    if (Path(args.data) / "graph").is_dir():
-        data = DiskData(args.data)
-    else:
-        data = load(args.data, **load_options(args))
+    data = open_data(args.data, **load_options(args))
     print(data, flush=True)
     nodes = None
     if args.split_only:
