@@ -15,6 +15,10 @@ from .planning.work import Work
 from .request import Request
 
 
+#: Rows whose loops are counted at a time.
+_ROWS = 1 << 14
+
+
 class DoesNotFit(Exception):
     """Finding the rows that are needed takes more than the budget."""
 
@@ -36,6 +40,31 @@ class Survey:
     edges: InEdges | None
     rows: list[np.ndarray | None]
     work: Work
+
+    def gathered_bytes(self) -> int:
+        """Count the bytes of all rows that edges and self-loops gather.
+
+        A self-loop of the filter takes the place of a node's own loops.
+        """
+        work = self.work
+        entries = sum(work.hop_entries)
+        if self.edges is not None and work.self_loop:
+            loops = self.edges.loops
+            for rows in self.rows[1:]:
+                entries += work.num_nodes if rows is None else len(rows)
+                entries -= _count_loops(loops, rows)
+        return work.num_feats * work.itemsize * entries
+
+
+def _count_loops(loops: np.ndarray, rows: np.ndarray | None) -> int:
+    """Count the edges of some rows, or of all, that are loops."""
+    if rows is None:
+        return int(loops.sum(dtype=np.int64))
+    # In pieces, because the budget has no room for a copy of all of them.
+    return sum(
+        int(loops[rows[low : low + _ROWS]].sum(dtype=np.int64))
+        for low in range(0, len(rows), _ROWS)
+    )
 
 
 def survey(

@@ -30,7 +30,7 @@ class CpuExecutor:
     def __init__(self, request: Request, survey: Survey, plan: Plan):
         self._request, self._survey, self._plan = request, survey, plan
         #: What :meth:`run` tells it has done when all is.
-        self.total = plan.work.gathered_bytes
+        self.total = survey.gathered_bytes()
 
     def run(self, sink: Sink, done: Done) -> None:
         """Give all columns that it does not have yet to the sink."""

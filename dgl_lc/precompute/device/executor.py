@@ -67,7 +67,7 @@ class DeviceExecutor:
         device.release()
         self._plan = self._make_plan(self._budget)
         #: What :meth:`run` tells it has done when all is.
-        self.total = work.gathered_bytes
+        self.total = self._survey.gathered_bytes()
 
     def _make_plan(self, budget: int) -> DevicePlan:
         plan = make_device_plan(

@@ -100,11 +100,6 @@ class Work:
         return len(self.hop_rows)
 
     @property
-    def gathered_bytes(self) -> int:
-        """Bytes of the rows that edges gather, over all hops."""
-        return self.num_feats * self.itemsize * sum(self.hop_entries)
-
-    @property
     def feature_rows(self) -> int:
         """Rows of the features that are needed."""
         return self.num_nodes if self.input_rows is None else self.input_rows
