@@ -19,9 +19,10 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-def test_version_from_the_shell():
+@pytest.mark.parametrize("module", ["dgl_lc", "dgl_lc.cli"])
+def test_version_from_the_shell(module):
     found = subprocess.run(
-        [sys.executable, "-m", "dgl_lc.cli", "--version"],
+        [sys.executable, "-m", module, "--version"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert found.stdout.strip() == dgl_lc.__version__
