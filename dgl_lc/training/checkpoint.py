@@ -8,9 +8,14 @@ from dgl import DGLError
 from .tensor_files import check_replaceable, read_file, write_file
 
 _KIND = "checkpoint"
-_ADVICE = "Name another file, or start again with resume=False."
+_ADVICE = (
+    "Name another file, or start again with resume=False (--no-resume in the "
+    "shell)."
+)
 #: Differences between two runs that a message names.
-_NAMED = 5
+_NAMED = 3
+#: Characters of a value that a message shows.
+_SHOWN = 80
 
 
 class Checkpoint:
@@ -54,12 +59,7 @@ class Checkpoint:
         before, state = content.get("run"), content.get("state")
         if not isinstance(before, dict) or not isinstance(state, dict):
             raise self.refuse("it holds no state")
-        different = [
-            f"its {name} is {before.get(name, 'absent')}, that of this run "
-            f"is {self._run.get(name, 'absent')}"
-            for name in {**self._run, **before}
-            if before.get(name) != self._run.get(name)
-        ]
+        different = _differences(before, self._run)
         if different:
             more = len(different) - _NAMED
             text = "; ".join(different[:_NAMED])
@@ -75,3 +75,68 @@ class Checkpoint:
         return DGLError(
             f"checkpoint={str(self._path)!r} can't be used: {reason}. {_ADVICE}"
         )
+
+
+def _differences(before: dict[str, Any], now: dict[str, str]) -> list[str]:
+    """Say what differs between two runs, each thing once and in few words."""
+    names = [
+        name
+        for name in {**now, **before}
+        if before.get(name) != now.get(name)
+    ]  # fmt: skip
+    found: list[str] = []
+    for name in names:
+        if _follows(name, names):
+            continue
+        subject, _, _ = name.partition(" (")
+        if "(digest" in name or name.endswith(": key"):
+            # Digests and keys tell a person nothing.
+            text = f"its {_in_words(subject)} differ from those of this run"
+        else:
+            then, this = _shorten(
+                *(str(run.get(name, "absent")) for run in (before, now))
+            )
+            text = f"its {subject} is {then}, that of this run is {this}"
+        if text not in found:
+            found.append(text)
+    return found
+
+
+def _shorten(then: str, this: str) -> list[str]:
+    """Cut long values to the surroundings of their first difference."""
+    if max(len(then), len(this)) <= _SHOWN:
+        return [then, this]
+    pairs = enumerate(zip(then, this, strict=False))
+    first = next((place for place, (a, b) in pairs if a != b), 0)
+    begin = max(0, first - _SHOWN // 2)
+    return [
+        "…" * (begin > 0)
+        + text[begin : begin + _SHOWN]
+        + "…" * (len(text) > begin + _SHOWN)
+        for text in (then, this)
+    ]
+
+
+def _in_words(subject: str) -> str:
+    """Name data of a run, given what its description calls it."""
+    if "inputs: " in subject:
+        return f"{subject.partition(':')[0]} (the graph or the features)"
+    return subject.replace("train", "training nodes").replace(
+        "valid", "validation nodes"
+    )
+
+
+def _follows(name: str, names: list[str]) -> bool:
+    """Tell whether a difference only follows from another one."""
+    if name.startswith(("module ", "outermost module", "shape of ")):
+        return any(n == "model" or n.startswith("model's ") for n in names)
+    if name.startswith("optimizer's "):
+        return "optimizer" in names
+    if name.startswith("labels of "):
+        return name.removeprefix("labels of ") in names
+    if name.startswith(("inputs: ", "valid_inputs: ")):
+        whole, _, _ = name.partition(": ")
+        # Of all that differs in the inputs, the first thing is enough.
+        first = next(n for n in names if n.partition(": ")[0] == whole)
+        return name != first
+    return False
