@@ -9,9 +9,7 @@ from .flags import Commands
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "calibrate", help="measure the coefficients of the published optimiser"
-    )
+    parser = commands.add_parser("calibrate")
     parser.add_argument(
         "--device", default="cpu",
         help="device to measure: cpu or cuda (default: %(default)s)",

@@ -9,9 +9,7 @@ from .flags import Commands
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "demo", help="train models and their LC versions on a generated graph"
-    )
+    parser = commands.add_parser("demo")
     add = parser.add_argument
     add("--nodes", type=int, default=20_000,
         help="number of nodes of the generated graph "

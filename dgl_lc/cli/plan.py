@@ -17,11 +17,7 @@ from .flags import Commands, check_at_least
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "plan",
-        help="show how the precomputation of a graph of a given size would "
-        "be cut into blocks, and what it costs",
-    )
+    parser = commands.add_parser("plan")
     sizes = [
         ("--nodes", int, "number of nodes of the graph"),
         ("--edges", int, "number of edges, with both directions counted"),

@@ -14,9 +14,7 @@ from .flags import Commands, add_reverse_flag, load_options
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "precompute", help="compute hop features and store them on disk"
-    )
+    parser = commands.add_parser("precompute")
     add = parser.add_argument
     add("--data", required=True,
         help="folder that prepare_ogb has written, npz file or folder, or "

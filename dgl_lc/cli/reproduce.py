@@ -30,9 +30,7 @@ from .flags import (
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser, and one for each table or figure."""
-    parser = commands.add_parser(
-        "reproduce", help="reproduce the paper's tables and figures"
-    )
+    parser = commands.add_parser("reproduce")
     parts = parser.add_subparsers(required=True, metavar="WHAT")
     for name, action, text in (
         ("accuracy", reproduce_accuracy, "table of the test accuracy"),

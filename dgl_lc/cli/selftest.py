@@ -48,11 +48,7 @@ _TOLERANCE = {
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "selftest",
-        help="check that a GPU computes exact results within its memory, "
-        "measure its speed, and print a report",
-    )
+    parser = commands.add_parser("selftest")
     parser.add_argument(
         "--device",
         help="cuda, cuda:1 or cpu (default: a GPU if there is one)",

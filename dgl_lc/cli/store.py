@@ -10,7 +10,7 @@ from .flags import Commands
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser, and those of its parts."""
-    parser = commands.add_parser("store", help="inspect or verify a hop store")
+    parser = commands.add_parser("store")
     parts = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, run, text in (
         ("info", _info, "show what the store holds"),

@@ -25,9 +25,7 @@ _MODEL_OPTIONS = {
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "train", help="train a model on a data set of your own"
-    )
+    parser = commands.add_parser("train")
     parser.add_argument(
         "--model", required=True,
         help=f"name of the model: {', '.join(MODELS)}",

@@ -10,9 +10,7 @@ from .flags import Commands, add_training_flags, training_options
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "tune", help="tune a model's parameters on the validation nodes"
-    )
+    parser = commands.add_parser("tune")
     parser.add_argument("model", help="name of the model, such as LCGCN")
     parser.add_argument("data", help="name of a data set, or its file")
     parser.add_argument(
