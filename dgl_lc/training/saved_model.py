@@ -1,22 +1,42 @@
 """Files of models: their configuration and their weights."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dgl import DGLError
 from torch import nn
 
-from .tensor_files import in_one_line, read_file, write_file
+from .tensor_files import (
+    check_replaceable,
+    in_one_line,
+    read_file,
+    write_file,
+)
 
 _KIND = "model"
 _ADVICE = "Save the model again, or name another file."
 
 
-def save_model(model: nn.Module, path: str | Path) -> None:
+def save_model(
+    model: nn.Module,
+    path: str | Path,
+    class_names: Sequence[str] | None = None,
+) -> None:
     """Write a model of ``dgl_lc.nn`` with its configuration to a file.
 
     The file is written in one step. If that fails, the earlier file is
     intact; a file that neither dgl-lc nor torch wrote is not replaced.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The model. Its filter and its hops are a part of its configuration.
+    path : path
+        The file.
+    class_names : sequence of str, optional
+        The name of each class, for those who predict with the model. Default:
+        classes are known by their numbers.
 
     Examples
     --------
@@ -44,7 +64,27 @@ def save_model(model: nn.Module, path: str | Path) -> None:
             f"hold: save its state_dict() with torch.save instead."
         )
     content = {"name": name, "config": config, "state": model.state_dict()}
+    if class_names is not None:
+        content["class_names"] = [str(text) for text in class_names]
     write_file(Path(path), _KIND, content)
+
+
+def check_model_file(path: str | Path) -> None:
+    """Refuse a path that :func:`save_model` would not write to.
+
+    Called before a long training, it keeps the result from being lost.
+    """
+    check_replaceable(Path(path), _KIND)
+
+
+def load_class_names(path: str | Path) -> list[str] | None:
+    """Read the names of the classes of a saved model; None if it has none."""
+    found = read_file(Path(path), _KIND, _ADVICE).get("class_names")
+    if found is not None and not (
+        isinstance(found, list) and all(isinstance(n, str) for n in found)
+    ):
+        raise DGLError(f"{path}: its class names are no texts. {_ADVICE}")
+    return found
 
 
 def load_model(path: str | Path) -> nn.Module:

@@ -142,3 +142,18 @@ def test_a_damaged_model_is_refused_or_harmless(tmp_path):
             for key, value in model.state_dict().items():
                 assert torch.equal(found.state_dict()[key], value)
     assert refused > 100
+
+
+def test_class_names_are_kept(tmp_path):
+    save_model(SGC(4, 2), tmp_path / "named.pt", ["cat", "dog"])
+    assert load_class_names(tmp_path / "named.pt") == ["cat", "dog"]
+    assert isinstance(load_model(tmp_path / "named.pt"), SGC)
+    save_model(SGC(4, 2), tmp_path / "plain.pt")
+    assert load_class_names(tmp_path / "plain.pt") is None
+
+
+def test_a_path_that_can_not_be_saved_to_is_refused_before(tmp_path):
+    check_model_file(tmp_path / "new.pt")
+    (tmp_path / "text").write_text("precious")
+    with pytest.raises(DGLError, match="is not a model that dgl-lc wrote"):
+        check_model_file(tmp_path / "text")
