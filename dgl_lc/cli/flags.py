@@ -20,11 +20,24 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 #: The largest integer that NumPy and torch take.
 _LARGEST = 2**63 - 1
+#: More hops than any model has; far more would fill the memory as a list.
+_MOST_HOPS = 1000
 
 
 def count(text: str) -> int:
     """Read an integer of at least 1; for ``type=`` of a flag."""
     return _integer(text, 1)
+
+
+def hop_count(text: str) -> int:
+    """Read a number of hops or layers; for ``type=`` of a flag."""
+    number = _integer(text, 0)
+    if number > _MOST_HOPS:
+        raise argparse.ArgumentTypeError(
+            f"should be at most {_MOST_HOPS}, got {number}: every hop is a "
+            f"copy of the features"
+        )
+    return number
 
 
 def seed(text: str) -> int:

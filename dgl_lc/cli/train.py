@@ -1,16 +1,29 @@
 """``dgl-lc train``: train one model on a data set."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dgl import DGLError
+from .flags import (
+    Commands,
+    add_reverse_flag,
+    check_device,
+    check_output_file,
+    check_output_folder,
+    count,
+    given_path,
+    hop_count,
+    load_options,
+    non_negative_float,
+    positive_float,
+    rate,
+    refuse,
+    seed,
+)
 
-from ..data import load
-from ..experiments.named_models import MODELS, check_names
-from ..experiments.train_one import train_model
-from ..nn.model import HopModel
-from ..training import save_model
-from .flags import Commands, add_reverse_flag, load_options
+if TYPE_CHECKING:
+    from ..data import DiskData, NodeData
 
 #: Flags of the model, by the names of its options.
 _MODEL_OPTIONS = {
@@ -20,7 +33,11 @@ _MODEL_OPTIONS = {
     "mode": "mode",
     "alpha": "alpha",
     "dprate": "dprate",
+    "norm": "norm",
+    "self_loop": "self_loop",
 }
+#: Files that the command writes, by their flags.
+_FILES = ("checkpoint", "save", "history", "plots")
 
 
 def add_command(commands: Commands) -> None:
@@ -28,41 +45,54 @@ def add_command(commands: Commands) -> None:
     parser = commands.add_parser("train")
     parser.add_argument(
         "--model", required=True,
-        help=f"name of the model: {', '.join(MODELS)}",
+        help="name of the model, such as LCGPRGNN, LCGCN, LCJKNet or SGC",
     )  # fmt: skip
     parser.add_argument(
         "--data", required=True,
-        help="npz file or folder, name of a DGL data set, or 'synthetic'",
+        help="folder of a prepared task, npz file or folder, name of a DGL "
+        "data set, or 'synthetic'",
     )  # fmt: skip
-    with_default = [
-        ("--hid-feats", int, 256, "hidden feature size"),
-        ("--epochs", int, 2000, "maximum number of epochs"),
-        ("--patience", int, 300, "stop after this many epochs without an "
+    with_default: list[tuple[str, Callable[[str], Any], Any, str]] = [
+        ("--hid-feats", count, 256, "hidden feature size"),
+        ("--epochs", count, 2000, "maximum number of epochs"),
+        ("--patience", count, 300, "stop after this many epochs without an "
          "improvement"),
-        ("--batch-size", int, 4096, "nodes per mini-batch"),
-        ("--lr", float, 0.001, "learning rate"),
-        ("--weight-decay", float, 0.0, "weight decay of the Adam optimizer"),
-        ("--seed", int, 0, "random seed of weights, shuffling and dropout"),
+        ("--batch-size", count, 4096, "nodes per mini-batch"),
+        ("--lr", positive_float, 0.001, "learning rate"),
+        ("--weight-decay", non_negative_float, 0.0, "weight decay of the Adam "
+         "optimizer"),
+        ("--seed", seed, 0, "random seed of weights, shuffling and dropout"),
     ]  # fmt: skip
     for flag, kind, value, text in with_default:
         parser.add_argument(
             flag, type=kind, default=value,
             help=f"{text} (default: %(default)s)",
         )  # fmt: skip
-    optional = [
-        ("--dropout", float, "dropout rate of the model"),
-        ("--num-layers", int, "number of layers of the model"),
-        ("--hops", int, "last hop of the model, K"),
+    optional: list[tuple[str, Callable[[str], Any], str]] = [
+        ("--dropout", rate, "dropout rate of the model"),
+        ("--num-layers", hop_count, "number of layers of the model"),
+        ("--hops", hop_count, "last hop of the model, K"),
         ("--mode", str, "how JKNet combines its layers: cat or max"),
-        ("--alpha", float, "teleport probability of GPRGNN and APPNP"),
-        ("--dprate", float, "GPRGNN's dropout rate before the propagation"),
+        ("--alpha", non_negative_float, "teleport probability of GPRGNN and "
+         "APPNP"),
+        ("--dprate", rate, "GPRGNN's dropout rate before the propagation"),
+        ("--norm", str, "norm of the model's filter: both, right, left or "
+         "none"),
         ("--device", str, "device to train on, such as cpu or cuda"),
+        ("--store", given_path, "hop store of the same data, made before: "
+         "its rows are read instead of being computed"),
+        ("--hops-out", given_path, "folder to write the computed hop features "
+         "to and to read them from, for data whose hop features do not fit "
+         "in memory; it is kept, and a later --store"),
         ("--memory", str, "memory budget of the precomputation, such as 8GiB"),
-        ("--checkpoint", Path, "file to save the training state in, and to "
-         "resume from after an interruption"),
-        ("--save", Path, "file to save the trained model in"),
-        ("--history", Path, "csv file to save loss, accuracy and seconds of "
-         "each epoch in"),
+        ("--checkpoint", given_path, "file to save the training state in, and "
+         "to resume from after an interruption"),
+        ("--save", given_path, "file to save the trained model in, for "
+         "dgl-lc predict"),
+        ("--history", given_path, "csv file to save loss, accuracy and seconds "
+         "of each epoch in"),
+        ("--plots", given_path, "image file to draw loss and accuracy over "
+         "epochs in (png, pdf or svg), or a folder for training.png"),
     ]  # fmt: skip
     for flag, kind, text in optional:
         # Without a default, so that the model's own default holds.
@@ -70,23 +100,40 @@ def add_command(commands: Commands) -> None:
             flag, type=kind, default=argparse.SUPPRESS, help=text
         )
     parser.add_argument(
+        "--no-self-loop", action="store_const", const=False,
+        dest="self_loop", default=argparse.SUPPRESS,
+        help="use the edges of the graph as they are, instead of giving "
+        "every node one self-loop",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-resume", action="store_true",
+        help="begin at the first epoch and replace the checkpoint, instead of "
+        "resuming from it",
+    )  # fmt: skip
+    parser.add_argument(
         "--monitor", choices=["loss", "accuracy"], default="loss",
         help="validation figure that has to improve (default: %(default)s)",
     )  # fmt: skip
     add_reverse_flag(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(
+        run=_run,
+        kept="with --checkpoint, the same command resumes after the last "
+        "whole epoch",
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
     given = vars(args)
-    check_names([args.model], list(MODELS))
-    if "save" in given and not issubclass(MODELS[args.model], HopModel):
-        raise DGLError(
-            f"--save: {args.model} is an original, and only models of "
-            f"dgl_lc.nn can be saved. Omit --save, or choose one of those."
-        )
-    data = load(args.data, **load_options(args))
+    _check_flags(given)
+    _check_outputs(given)
+
+    from ..data import open_data
+    from ..experiments.train_one import train_model
+
+    data = open_data(args.data, **load_options(args))
     print(data, flush=True)
+    _check_source(given, data)
+    precompute = {"memory": given.get("memory"), "out": given.get("hops_out")}
     result = train_model(
         args.model, data, hid_feats=args.hid_feats, seed=args.seed,
         options={
@@ -94,20 +141,139 @@ def _run(args: argparse.Namespace) -> int:
             for flag, option in _MODEL_OPTIONS.items()
             if flag in given
         },
-        precompute={"memory": given["memory"]} if "memory" in given else {},
+        precompute={k: v for k, v in precompute.items() if v is not None},
+        store=given.get("store"),
         epochs=args.epochs, patience=args.patience,
         batch_size=args.batch_size, lr=args.lr,
         weight_decay=args.weight_decay, monitor=args.monitor,
-        **{name: given[name] for name in ("device", "checkpoint")
-           if name in given},
+        resume=not args.no_resume, device=given.get("device"),
+        checkpoint=given.get("checkpoint"),
     )  # fmt: skip
     if result.precompute_seconds:
-        print(f"precomputation: {result.precompute_seconds:.2f} s")
+        where = given.get("hops_out", "memory")
+        print(
+            f"precomputation: {result.precompute_seconds:.2f} s, "
+            f"hop features in {where}"
+        )
     print(result.fit)
-    print(f"test accuracy {result.test_accuracy:.4f}")
-    if "history" in given:
-        result.fit.history.to_csv(given["history"])
-    if "save" in given:
-        save_model(result.model, given["save"])
-        print(f"saved: {given['save']}")
+    if len(data.test):
+        print(f"test accuracy {result.test_accuracy:.4f}")
+    _write_outputs(given, data, result)
     return 0
+
+
+def _check_flags(given: dict[str, Any]) -> None:
+    """Refuse a model and flags that do not go together."""
+    from .._common.bytes import parse_bytes
+    from ..experiments.named_models import MODELS, check_names, option_names
+    from ..hops import NORMS
+    from ..nn.model import HopModel
+
+    name = given["model"]
+    check_names([name], list(MODELS))
+    if not issubclass(MODELS[name], HopModel):
+        for flag in ("save", "store", "hops_out"):
+            if flag in given:
+                refuse(
+                    f"--{flag.replace('_', '-')}: {name} is an original, "
+                    f"which reads the graph, and this flag is for models of "
+                    f"dgl_lc.nn. Omit it, or choose one of those, such as "
+                    f"LC{name}."
+                )
+    known = option_names(name)
+    for flag, other, option in (
+        ("hops", "num-layers", "num_layers"), ("num_layers", "hops", "K")
+    ):  # fmt: skip
+        own = _MODEL_OPTIONS[flag]
+        if flag in given and own not in known and option in known:
+            refuse(
+                f"--{flag.replace('_', '-')}: {name} has no such option; "
+                f"its last hop is set by --{other}."
+            )
+    if "norm" in given and given["norm"] not in NORMS:
+        refuse(
+            f"--norm {given['norm']} should be one of {', '.join(NORMS)}."
+        )  # fmt: skip
+    if "device" in given:
+        check_device(given["device"])
+    if "memory" in given:
+        parse_bytes(given["memory"], "--memory")
+    if "store" in given and "hops_out" in given:
+        refuse(
+            "--store and --hops-out: give one of them, a store that exists or "
+            "a folder to write one to."
+        )
+    if given["no_resume"] and "checkpoint" not in given:
+        refuse("--no-resume is for runs with --checkpoint: add that, or omit "
+               "it.")  # fmt: skip
+
+
+def _check_outputs(given: dict[str, Any]) -> None:
+    """Refuse an output that cannot be written, before any work."""
+    from ..experiments.plots import check_figure
+    from ..training.epochs import check_history_file
+    from ..training.saved_model import check_model_file
+
+    if "plots" in given:
+        given["plots"] = _figure_file(given["plots"])
+    owners: dict[Path, str] = {}
+    for name in _FILES:
+        if name not in given:
+            continue
+        check_output_file(given[name], f"--{name}")
+        other = owners.setdefault(given[name].resolve(), name)
+        if other != name:
+            refuse(f"--{other} and --{name} name one file: name two.")
+    checks: dict[str, Callable[[Path], None]] = {
+        "save": check_model_file,
+        "history": check_history_file,
+        "plots": check_figure,
+    }
+    for name, check in checks.items():
+        if name in given:
+            check(given[name])
+    if "hops_out" in given:
+        check_output_folder(given["hops_out"], "--hops-out")
+
+
+def _figure_file(path: Path) -> Path:
+    """Return the file of the figure: that which is named, or in a folder."""
+    if path.is_dir() or not path.suffix:
+        return path / "training.png"
+    if path.suffix not in (".png", ".pdf", ".svg"):
+        refuse(
+            f"--plots {path} should end in .png, .pdf or .svg, or be a folder."
+        )
+    return path
+
+
+def _check_source(
+    given: dict[str, Any], data: "NodeData | DiskData"
+) -> None:  # fmt: skip
+    """Refuse a store for a task that needs two of them."""
+    for flag in ("store", "hops_out"):
+        if flag in given and getattr(data, "inductive", False):
+            refuse(
+                f"--{flag.replace('_', '-')}: {data.name} is inductive, so "
+                f"that training reads hop features of the training subgraph, "
+                f"and a store has one graph. Omit the flag."
+            )
+
+
+def _write_outputs(
+    given: dict[str, Any], data: "NodeData | DiskData", result: Any
+) -> None:
+    """Write the model first: it is what took the time."""
+    from ..experiments.plots import training_curves
+    from ..training import save_model
+
+    if "save" in given:
+        names = getattr(data, "class_names", None)
+        save_model(result.model, given["save"], names)
+    if "history" in given:
+        result.fit.write_history(given["history"])
+    if "plots" in given:
+        training_curves(result.fit, given["plots"], result.name)
+    for name in ("save", "history", "plots"):
+        if name in given:
+            print(f"saved: {given[name]}")

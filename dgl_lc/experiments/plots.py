@@ -1,9 +1,18 @@
 """Figures of training runs and of precomputation times."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
+from dgl import DGLError
+
+from .._common.file_access import open_regular, replace_buffered
+from ..training import Fit
 from .train_one import TrainedModel
+
+#: Is written to a figure's file, so that it is known as ours.
+_OWNER = "dgl-lc training"
+#: A figure is smaller than this.
+_MOST_BYTES = 1 << 24
 
 
 def accuracy_over_time(
@@ -92,6 +101,57 @@ def bars(
         figure.suptitle(title, fontsize=11)
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
+
+
+def training_curves(fit: Fit, path: Path, title: str = "") -> None:
+    """Draw loss and accuracy over epochs; a line marks the best epoch.
+
+    A file that exists is replaced if it is such a figure.
+    """
+    check_figure(path)
+    figure, axes = _figure(7, 4)
+    history = fit.history
+    # One epoch is a point, which no line shows.
+    marker = "o" if len(history) == 1 else ""
+    for name, text in (("train", "training"), ("valid", "validation")):
+        axes.plot(
+            history.index, history[f"{name}_loss"], marker=marker,
+            label=f"{text} loss",
+        )  # fmt: skip
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("loss")
+    accuracy = axes.twinx()
+    accuracy.plot(
+        history.index, 100 * history.valid_accuracy, "C2", marker=marker,
+        label="validation accuracy",
+    )  # fmt: skip
+    accuracy.set_ylabel("accuracy (%)")
+    axes.axvline(fit.best_epoch, color="grey", lw=0.8, label="best epoch")
+    if title:
+        axes.set_title(title)
+    lines, names = axes.get_legend_handles_labels()
+    others, more = accuracy.get_legend_handles_labels()
+    axes.legend(lines + others, names + more, fontsize="small")
+    kind = path.suffix[1:]
+    owner = "Software" if kind == "png" else "Creator"
+
+    def write(file: BinaryIO) -> None:
+        figure.savefig(file, dpi=150, format=kind, metadata={owner: _OWNER})
+
+    replace_buffered(path, write)
+
+
+def check_figure(path: Path) -> None:
+    """Refuse a file that exists and is not a figure of a training run."""
+    if not path.exists():
+        return
+    with open_regular(path) as file:
+        found = file.read(_MOST_BYTES)
+    if found and _OWNER.encode() not in found:
+        raise DGLError(
+            f"{path} exists, and is not a figure that dgl-lc drew: name "
+            f"another file, or remove this one."
+        )
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:

@@ -1,20 +1,31 @@
 """Training one model on one data set, with its accuracy and times."""
 
+import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dgl
+import psutil
 import torch
+from dgl import DGLError
 from torch import nn
 
-from ..data import NodeData
+from .._common.bytes import format_bytes, parse_bytes
+from ..data import DiskData, NodeData
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
+from ..storage.disk_graph import DiskGraph
 from ..training import Fit, fit, predict
+from ..training.task_store import check_rows, open_task_store
 from .named_models import make_model
 from .originals import with_self_loops
+
+#: A float32 number, its gradient, two moments of Adam, and the copy of the
+#: best epoch.
+_BYTES_PER_PARAMETER = 20
 
 
 @dataclass
@@ -30,7 +41,7 @@ class TrainedModel:
     fit : Fit
         The history of the training.
     test_accuracy : float
-        Share of the test nodes whose class is predicted.
+        Share of the test nodes whose class is predicted; nan without any.
     precompute_seconds : float
         Seconds of the precomputation; 0 for a model that reads the graph.
     rows : int
@@ -65,8 +76,34 @@ def accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
     return float((logits.argmax(dim=1) == labels).double().mean())
 
 
+def check_model_size(
+    name: str, data: NodeData | DiskData, hid_feats: int, **options: Any
+) -> None:
+    """Refuse a model that does not fit in memory, before it is made.
+
+    The arguments are those of
+    :func:`~dgl_lc.experiments.named_models.make_model`.
+    """
+    try:
+        with torch.device("meta"):
+            model = make_model(name, data, hid_feats, **options)
+        count = sum(p.numel() for p in model.parameters())
+    except (RuntimeError, OverflowError):
+        # Sizes whose product is no 64-bit number.
+        count = 2**63
+    needed = _BYTES_PER_PARAMETER * count
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise DGLError(
+            f"{name} with hid_feats={hid_feats} has {count:.2g} parameters, "
+            f"which take {format_bytes(needed)} of memory in training, but "
+            f"{format_bytes(free)} are available: choose a smaller "
+            f"hid_feats."
+        )
+
+
 def prepare(
-    model: nn.Module, data: NodeData, **options: Any
+    model: nn.Module, data: NodeData | DiskData, **options: Any
 ) -> tuple[Any, Any, float]:
     """Make what the model reads.
 
@@ -77,10 +114,10 @@ def prepare(
     ----------
     model : nn.Module
         A model on hop features, or one that reads the graph.
-    data : NodeData
+    data : NodeData or DiskData
         The data set.
     **options
-        Options of the precomputation, such as ``memory``.
+        Options of the precomputation, such as ``memory`` and ``out``.
 
     Returns
     -------
@@ -89,13 +126,18 @@ def prepare(
         precomputation.
     """
     if not isinstance(model, HopModel):
+        if isinstance(data, DiskData):
+            raise DGLError(
+                f"{type(model).__name__} reads the whole graph, and that of "
+                f"{data.name} is on disk: choose a model of dgl_lc.nn."
+            )
         # Adding self-loops is not counted as time: every DGL script does so.
         seen = with_self_loops(data.train_graph)
         unseen = with_self_loops(data.graph) if data.inductive else seen
         return (seen, data.feat), (unseen, data.feat), 0.0
     start = time.perf_counter()
     splits = [data.train, data.valid, data.test]
-    if not data.inductive:
+    if isinstance(data, DiskData) or not data.inductive:
         everything = _rows(model, data.graph, data, splits, options)
         return everything, everything, time.perf_counter() - start
     trained = _rows(model, data.train_graph, data, splits[:1], options)
@@ -105,26 +147,50 @@ def prepare(
 
 def _rows(
     model: HopModel,
-    graph: dgl.DGLGraph,
-    data: NodeData,
+    graph: dgl.DGLGraph | DiskGraph,
+    data: NodeData | DiskData,
     splits: Sequence[torch.Tensor],
     options: dict[str, Any],
 ) -> NodeRows:
     """Compute the hop features of the nodes of some splits."""
     nodes = torch.cat(list(splits))
+    if "out" not in options:
+        _check_rows_fit(model, data, len(nodes), options.get("memory"))
+    feat: Any = data.feat
     if len(nodes) == graph.num_nodes():
-        return model.precompute(graph, data.feat, **options)
-    return model.precompute(graph, data.feat, nodes=nodes, **options)
+        return model.precompute(graph, feat, **options)
+    return model.precompute(graph, feat, nodes=nodes, **options)
+
+
+def _check_rows_fit(
+    model: HopModel,
+    data: NodeData | DiskData,
+    rows: int,
+    memory: int | str | None,
+) -> None:
+    """Refuse hop features that do not fit in memory, before any work."""
+    size = rows * model.num_inputs * data.num_feats * data.feat.dtype.itemsize
+    free = psutil.virtual_memory().available
+    if memory is not None:
+        free = min(free, parse_bytes(memory))
+    if size > free:
+        raise DGLError(
+            f"the hop features of {rows:,} nodes take {format_bytes(size)} of "
+            f"memory, and {format_bytes(free)} may be used: have them on disk, "
+            f"with --hops-out in the shell or out= in precompute=, or choose "
+            f"fewer hops."
+        )
 
 
 def train_model(
     name: str,
-    data: NodeData,
+    data: NodeData | DiskData,
     *,
     hid_feats: int = 256,
     seed: int = 0,
     options: dict[str, Any] | None = None,
     precompute: dict[str, Any] | None = None,
+    store: str | os.PathLike | None = None,
     **training: Any,
 ) -> TrainedModel:
     """Make, train and test a model.
@@ -133,7 +199,7 @@ def train_model(
     ----------
     name : str
         A key of :data:`~dgl_lc.experiments.named_models.MODELS`.
-    data : NodeData
+    data : NodeData or DiskData
         The data set.
     hid_feats : int, optional
         Hidden feature size. Default: 256.
@@ -142,22 +208,51 @@ def train_model(
     options : dict, optional
         Options of the model.
     precompute : dict, optional
-        Options of :func:`dgl_lc.block_aggregate`, such as ``memory``.
+        Options of :func:`dgl_lc.block_aggregate`, such as ``memory``, or
+        ``out`` to have the hop features on disk.
+    store : path, optional
+        A hop store of this data set, to read rows from. Default: the rows
+        are computed.
     **training
         Options of :func:`dgl_lc.training.fit`.
     """
+    options = options or {}
+    for split, ids in (("training", data.train), ("validation", data.valid)):
+        if len(ids) == 0:
+            raise DGLError(
+                f"{data.name} has no {split} nodes: prepare it again with "
+                f"labels and a split."
+            )
+    check_model_size(name, data, hid_feats, **options)
     torch.manual_seed(seed)
-    model = make_model(name, data, hid_feats, **(options or {}))
-    seen, unseen, seconds = prepare(model, data, **(precompute or {}))
+    model = make_model(name, data, hid_feats, **options)
+    if store is None:
+        seen, unseen, seconds = prepare(model, data, **(precompute or {}))
+    else:
+        assert isinstance(model, HopModel)
+        seen = unseen = _open_rows(store, model, data)
+        seconds = 0.0
     found = fit(
         model, seen, data.labels, data.train, data.valid,
         valid_inputs=unseen, seed=seed, **training,
     )  # fmt: skip
-    logits = predict(model, unseen, data.test)
+    right = math.nan
+    if len(data.test):
+        logits = predict(model, unseen, data.test)
+        right = accuracy(logits, data.labels[data.test])
     rows = data.graph.num_nodes()
     if isinstance(model, HopModel):
         rows = len(data.train) * model.num_inputs
-    return TrainedModel(
-        model, name, data.name, found,
-        accuracy(logits, data.labels[data.test]), seconds, rows,
-    )  # fmt: skip
+    return TrainedModel(model, name, data.name, found, right, seconds, rows)
+
+
+def _open_rows(
+    store: str | os.PathLike, model: HopModel, data: NodeData | DiskData
+) -> NodeRows:
+    """Open a store that has the rows of all nodes of the split."""
+    rows = open_task_store(store, model, data)
+    splits = {
+        "training": data.train, "validation": data.valid, "test": data.test
+    }  # fmt: skip
+    check_rows(rows, store, splits)
+    return rows

@@ -14,7 +14,6 @@ from .graph.sort_space import sort_bytes
 from .planning.work import Work
 from .request import Request
 
-
 #: Rows whose loops are counted at a time.
 _ROWS = 1 << 14
 

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from dgl import DGLError
 from torch import nn
 from tqdm.auto import tqdm
 
+from .._common.file_access import open_regular, replace_buffered
 from .checkpoint import Checkpoint
 from .predict import model_device
 from .tensor_files import in_one_line, plain_copy
@@ -68,6 +70,14 @@ class Fit:
             float(self.history.seconds.iloc[-1]) if len(self.history) else 0.0
         )
 
+    def write_history(self, path: Path) -> None:
+        """Write the history as a csv file, in one step.
+
+        A file that is not such a history is not replaced.
+        """
+        check_history_file(path)
+        replace_buffered(path, lambda file: self.history.to_csv(file))
+
     def __str__(self) -> str:
         if self.best_epoch not in self.history.index:
             return f"no best epoch among {len(self.history)}"
@@ -75,6 +85,20 @@ class Fit:
             f"best of {len(self.history)} epochs: {self.best_epoch}, "
             f"validation accuracy {self.valid_accuracy:.4f}; "
             f"{self.epoch_seconds:.3f} s per epoch, {self.seconds:.1f} s in all"
+        )
+
+
+def check_history_file(path: Path) -> None:
+    """Refuse a file that exists and is not the history of a run."""
+    if not path.exists():
+        return
+    begin = ",".join(_COLUMNS).encode()
+    with open_regular(path) as file:
+        found = file.read(len(begin))
+    if found and found != begin:
+        raise DGLError(
+            f"{path} exists, and is not a history that dgl-lc wrote: name "
+            f"another file, or remove this one."
         )
 
 

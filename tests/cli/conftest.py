@@ -11,7 +11,7 @@ def refused(capsys):
 
     def run(*call):
         try:
-            code = main(list(call))
+            code = main([str(word) for word in call])
         except SystemExit as end:  # an error of argparse
             code = end.code
         assert code == 2

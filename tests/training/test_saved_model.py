@@ -13,6 +13,7 @@ from torch import nn
 from dgl_lc.experiments.named_models import MODELS
 from dgl_lc.nn import FSGNN, LCGPRGNN, SGC
 from dgl_lc.training import load_model, predict, save_model
+from dgl_lc.training.saved_model import check_model_file, load_class_names
 from dgl_lc.training.tensor_files import write_file
 
 
