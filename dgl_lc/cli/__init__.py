@@ -22,6 +22,7 @@ from .. import __version__
 COMMANDS = {
     "demo": "train models and their LC versions on a generated graph",
     "train": "train a model on a data set of your own",
+    "predict": "predict the classes of nodes with a saved model",
     "plan": "show how the precomputation of a graph of a given size would be "
     "cut into blocks, and what it costs",
     "precompute": "compute hop features and store them on disk",

@@ -5,5 +5,14 @@ from .fit import fit
 from .loader import HopLoader
 from .predict import predict
 from .saved_model import load_model, save_model
+from .write_predictions import write_predictions
 
-__all__ = ["HopLoader", "fit", "Fit", "predict", "save_model", "load_model"]
+__all__ = [
+    "HopLoader",
+    "fit",
+    "Fit",
+    "predict",
+    "write_predictions",
+    "save_model",
+    "load_model",
+]

@@ -11,8 +11,8 @@ from dgl_lc import experiments
 from dgl_lc.cli import main
 
 COMMANDS = [
-    ["demo"], ["train"], ["plan"], ["precompute"], ["selftest"], ["tune"],
-    ["calibrate"], ["store"], ["store", "info"], ["store", "verify"],
+    ["demo"], ["train"], ["predict"], ["plan"], ["precompute"], ["selftest"],
+    ["tune"], ["calibrate"], ["store"], ["store", "info"], ["store", "verify"],
     ["reproduce"], ["reproduce", "accuracy"], ["reproduce", "time"],
     ["reproduce", "validation-over-time"], ["reproduce", "papers100m"],
     ["reproduce", "cpu-vs-blocks"],

@@ -1,0 +1,110 @@
+"""``dgl-lc predict``: write predictions of a saved model to a file."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .flags import (
+    Commands,
+    add_reverse_flag,
+    check_device,
+    check_output_file,
+    count,
+    given_path,
+    load_options,
+    refuse,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..data import DiskData, NodeData
+
+#: Values of ``--nodes`` that are not the name of a file.
+_SPLITS = ("train", "valid", "test")
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("predict")
+    add = parser.add_argument
+    add("--model", type=given_path, required=True,
+        help="file that dgl-lc train --save has written")  # fmt: skip
+    add("--data", required=True,
+        help="folder of a prepared task, npz file or folder, or name of a DGL "
+        "data set")  # fmt: skip
+    add("--out", type=given_path, required=True,
+        help="file of the predictions: .csv, .parquet (both with the ids of "
+        "the nodes) or .npy (an array in the order of the nodes)")  # fmt: skip
+    add("--store", type=given_path,
+        help="hop store of the same data; rows that it does not have are "
+        "computed (default: all are computed)")  # fmt: skip
+    add("--nodes", default="all",
+        help="nodes to predict: all, train, valid, test, or a file with one "
+        "id per line (csv, txt) or an array of ids (npy) "
+        "(default: %(default)s)")  # fmt: skip
+    add("--probabilities", action="store_true",
+        help="write the probability of each class as well")  # fmt: skip
+    add("--memory", help="memory budget of the rows that are computed, such "
+        "as 8GiB (default: half of what is available)")  # fmt: skip
+    add("--batch-size", type=count, default=16384,
+        help="nodes that the model predicts at a time "
+        "(default: %(default)s)")  # fmt: skip
+    add("--device", default="cpu",
+        help="device of the model: cpu (default) or cuda")  # fmt: skip
+    add("--overwrite", action="store_true",
+        help="replace the file of the predictions if it exists")  # fmt: skip
+    add_reverse_flag(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from .._common.bytes import parse_bytes
+    from ..training.prediction_files import check_prediction_file
+
+    check_prediction_file(args.out)
+    if args.out.exists() and not args.out.is_dir() and not args.overwrite:
+        refuse(
+            f"--out {args.out} exists: name another file, or give --overwrite "
+            f"to replace it."
+        )
+    check_output_file(args.out, "--out")
+    check_device(args.device)
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+
+    from ..data import open_data
+    from ..nn.model import HopModel
+    from ..training import load_model, write_predictions
+    from ..training.saved_model import load_class_names
+    from ..training.task_store import open_task_store
+
+    model = load_model(args.model)
+    assert isinstance(model, HopModel)
+    data = open_data(args.data, **load_options(args))
+    print(data, flush=True)
+    rows = None
+    if args.store is not None:
+        rows = open_task_store(args.store, model, data)
+    found = write_predictions(
+        model, data, args.out, nodes=_nodes(args.nodes, data), rows=rows,
+        class_names=load_class_names(args.model),
+        probabilities=args.probabilities, memory=args.memory,
+        batch_size=args.batch_size, device=args.device,
+    )  # fmt: skip
+    print(found)
+    return 0
+
+
+def _nodes(text: str, data: "NodeData | DiskData") -> "torch.Tensor | None":
+    """Return the numbers of the nodes that ``--nodes`` names; None for all."""
+    from ..training.read_nodes import read_nodes
+
+    if text == "all":
+        return None
+    if text not in _SPLITS:
+        return read_nodes(Path(text), data)
+    found = getattr(data, text)
+    if len(found) == 0:
+        refuse(f"--nodes {text}: {data.name} has no such nodes.")
+    return found

@@ -1,0 +1,100 @@
+"""``dgl-lc predict``."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+from dgl_lc.cli import main
+from dgl_lc.data import block_model, save_npz
+from dgl_lc.nn import SGC
+from dgl_lc.precompute import block_aggregate
+from dgl_lc.training import predict, save_model
+
+DATA = block_model(200, num_feats=8)
+NAMES = [f"kind {number}" for number in range(DATA.num_classes)]
+
+
+@pytest.fixture
+def call(tmp_path):
+    """The beginning of a call, for a model and a task in files."""
+    save_npz(DATA, tmp_path / "mine.npz")
+    torch.manual_seed(0)
+    save_model(SGC(8, DATA.num_classes), tmp_path / "model.pt", NAMES)
+    return ["predict", "--model", str(tmp_path / "model.pt"),
+            "--data", str(tmp_path / "mine.npz"), "--out"]  # fmt: skip
+
+
+def classes(nodes=None):
+    torch.manual_seed(0)
+    model = SGC(8, DATA.num_classes)
+    hops = model.precompute(DATA.graph, DATA.feat)
+    return predict(model, hops, nodes).argmax(1)
+
+
+def test_predict_all_nodes_by_name(call, tmp_path, capsys):
+    out = tmp_path / "new" / "p.csv"
+    assert main([*call, str(out)]) == 0
+    assert "predictions for 200 nodes" in capsys.readouterr().out
+    with open(out, newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["id", "class"]
+    assert [row[1] for row in rows[1:]] == [NAMES[c] for c in classes()]
+
+
+def test_predict_with_a_store_that_has_some_rows(call, tmp_path, capsys):
+    store, ids, out = (
+        tmp_path / "hops",
+        tmp_path / "ids.txt",
+        tmp_path / "p.npy",
+    )
+    block_aggregate(DATA.graph, DATA.feat, 3, nodes=torch.arange(50), out=store)
+    ids.write_text("10\n190\n")
+    flags = ["--store", str(store), "--nodes", str(ids), "--memory", "64MiB"]
+    assert main([*call, str(out), *flags]) == 0
+    assert "features of 1 were computed" in capsys.readouterr().out
+    wanted = classes(torch.tensor([10, 190])).numpy()
+    np.testing.assert_array_equal(np.load(out), wanted)
+
+
+def test_predict_a_split_with_probabilities(call, tmp_path):
+    out = tmp_path / "p.npy"
+    flags = ["--nodes", "test", "--probabilities"]
+    assert main([*call, str(out), *flags]) == 0
+    found = np.load(out)
+    assert found.shape == (len(DATA.test), DATA.num_classes)
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-5)
+
+
+def test_an_existing_file_is_replaced_on_request_only(call, tmp_path, refused):
+    out = tmp_path / "p.npy"
+    out.write_text("precious")
+    assert "exists" in refused(*call, out)
+    assert out.read_text() == "precious"
+    assert main([*call, str(out), "--overwrite"]) == 0
+    assert len(np.load(out)) == 200
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--out", "p.txt"], "p.txt should end in .csv"),
+        (["--model", "nowhere.pt"], "nowhere.pt does not exist"),
+        (["--data", "nowhere"], "nowhere"),
+        (["--data", "synthetic:300"], "reads 8 columns"),
+        (["--store", "nowhere"], "nowhere does not exist"),
+        (["--nodes", "nowhere"], "nowhere does not exist"),
+        (["--device", "foo"], "--device"),
+        (["--memory", "much"], "--memory"),
+        (["--batch-size", "0"], "--batch-size"),
+    ],
+)
+def test_bad_flags_are_named(call, flags, message, tmp_path, refused):
+    assert message in refused(*call, tmp_path / "p.csv", *flags)
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_folder_is_no_output(call, tmp_path, refused):
+    (tmp_path / "p.csv").mkdir()
+    assert "is a folder" in refused(*call, tmp_path / "p.csv")
