@@ -48,7 +48,11 @@ def option_names(name: str) -> list[str]:
     """Return the names of a model's options, without those of its sizes."""
     sizes = ("self", "in_feats", "hid_feats", "out_feats")
     signature = inspect.signature(MODELS[name].__init__).parameters
-    return [option for option in signature if option not in sizes]
+    return [
+        option
+        for option, found in signature.items()
+        if option not in sizes and found.kind is not found.VAR_POSITIONAL
+    ]
 
 
 def make_model(
