@@ -115,5 +115,5 @@ def _signals_interrupt() -> Iterator[list[int]]:
                 before[number] = signal.signal(number, interrupt)
         yield received
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -3,8 +3,7 @@
 import argparse
 import dataclasses
 
-from ..precompute import calibrate
-from .flags import Commands
+from .flags import Commands, check_device
 
 
 def add_command(commands: Commands) -> None:
@@ -18,6 +17,9 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    for name, value in dataclasses.asdict(calibrate(args.device)).items():
+    from ..precompute import calibrate
+
+    found = calibrate(check_device(args.device))
+    for name, value in dataclasses.asdict(found).items():
         print(f"{name:<8} {value:.3f}")
     return 0

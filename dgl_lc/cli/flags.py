@@ -18,6 +18,11 @@ from ..experiments.paper import COMMON
 #: What ``add_subparsers`` returns, to which a command adds its parser.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
+#: Data types of hop features, and norms of their filter. A test compares them
+#: with the tables that they are chosen from, which import torch.
+DTYPES = ("float32", "float64", "float16", "bfloat16")
+NORMS = ("both", "right", "left", "none")
+
 #: The largest integer that NumPy and torch take.
 _LARGEST = 2**63 - 1
 #: More hops than any model has; far more would fill the memory as a list.

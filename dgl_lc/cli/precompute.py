@@ -1,15 +1,19 @@
 """``dgl-lc precompute``: compute hop features and store them on disk."""
 
 import argparse
-from pathlib import Path
 
-import torch
-
-from .._common.dtypes import VALUE_TYPES
-from ..data import open_data
-from ..hops import NORMS
-from ..precompute import block_aggregate
-from .flags import Commands, add_reverse_flag, load_options
+from .flags import (
+    DTYPES,
+    NORMS,
+    Commands,
+    add_reverse_flag,
+    check_device,
+    check_output_folder,
+    given_path,
+    hop_count,
+    load_options,
+    refuse,
+)
 
 
 def add_command(commands: Commands) -> None:
@@ -17,10 +21,11 @@ def add_command(commands: Commands) -> None:
     parser = commands.add_parser("precompute")
     add = parser.add_argument
     add("--data", required=True,
-        help="folder that prepare_ogb has written, npz file or folder, or "
-        "name of a DGL data set")  # fmt: skip
-    add("--hops", type=int, required=True, help="last hop, K")
-    add("--out", type=Path, required=True, help="folder of the hop store")
+        help="folder of a prepared task, npz file or folder, or name of a "
+        "DGL data set")  # fmt: skip
+    add("--hops", type=hop_count, required=True, help="last hop, K")
+    add("--out", type=given_path, required=True,
+        help="folder of the hop store")  # fmt: skip
     add("--device", help="device to compute on: cpu (default) or cuda")
     add("--memory", help="memory budget on that device, such as 4GiB")
     add("--host-memory", help="memory budget on the host of a run on a GPU")
@@ -30,22 +35,41 @@ def add_command(commands: Commands) -> None:
     add("--no-self-loop", action="store_true",
         help="use the edges of the graph as they are, instead of giving "
         "every node one self-loop")  # fmt: skip
-    add("--dtype", choices=list(VALUE_TYPES),
+    add("--dtype", choices=DTYPES,
         help="data type of the stored hop features (default: that of the "
         "features)")  # fmt: skip
     add("--split-only", action="store_true",
         help="compute only the rows of training, validation and test "
         "nodes")  # fmt: skip
     add_reverse_flag(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(
+        run=_run,
+        kept="the same command resumes after the last whole column block",
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
+    from .._common.bytes import parse_bytes
+
+    check_output_folder(args.out, "--out")
+    if args.device is not None:
+        check_device(args.device)
+    for flag in ("memory", "host_memory"):
+        if getattr(args, flag) is not None:
+            parse_bytes(getattr(args, flag), f"--{flag.replace('_', '-')}")
+
+    import torch
+
+    from ..data import open_data
+    from ..precompute import block_aggregate
+
     data = open_data(args.data, **load_options(args))
     print(data, flush=True)
     nodes = None
     if args.split_only:
         nodes = torch.cat([data.train, data.valid, data.test])
+        if len(nodes) == 0:
+            refuse(f"--split-only: {data.name} has no split. Omit the flag.")
     hops = block_aggregate(
         data.graph, data.feat, args.hops, norm=args.norm,
         self_loop=not args.no_self_loop, nodes=nodes, device=args.device,

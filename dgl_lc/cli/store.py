@@ -3,8 +3,6 @@
 import argparse
 from pathlib import Path
 
-from .._common.bytes import format_bytes
-from ..precompute import open_store
 from .flags import Commands
 
 
@@ -22,6 +20,9 @@ def add_command(commands: Commands) -> None:
 
 
 def _info(args: argparse.Namespace) -> int:
+    from .._common.bytes import format_bytes
+    from ..precompute import open_store
+
     hops = open_store(args.path)
     head = hops.head
     filter_ = ", ".join(f"{k}={v}" for k, v in vars(head.spec).items())
@@ -39,6 +40,8 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    from ..precompute import open_store
+
     hops = open_store(args.path)
     hops.verify()
     print(f"all {hops.shape[0]:,} rows match their checksums")

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..experiments.model_names import HOP_MODELS, ORIGINALS
 from .flags import (
+    NORMS,
     Commands,
     add_reverse_flag,
     check_device,
@@ -45,7 +47,7 @@ def add_command(commands: Commands) -> None:
     parser = commands.add_parser("train")
     parser.add_argument(
         "--model", required=True,
-        help="name of the model, such as LCGPRGNN, LCGCN, LCJKNet or SGC",
+        help=f"name of the model: {', '.join([*ORIGINALS, *HOP_MODELS])}",
     )  # fmt: skip
     parser.add_argument(
         "--data", required=True,
@@ -76,8 +78,7 @@ def add_command(commands: Commands) -> None:
         ("--alpha", non_negative_float, "teleport probability of GPRGNN and "
          "APPNP"),
         ("--dprate", rate, "GPRGNN's dropout rate before the propagation"),
-        ("--norm", str, "norm of the model's filter: both, right, left or "
-         "none"),
+        ("--norm", str, f"norm of the model's filter: {', '.join(NORMS)}"),
         ("--device", str, "device to train on, such as cpu or cuda"),
         ("--store", given_path, "hop store of the same data, made before: "
          "its rows are read instead of being computed"),
@@ -166,7 +167,6 @@ def _check_flags(given: dict[str, Any]) -> None:
     """Refuse a model and flags that do not go together."""
     from .._common.bytes import parse_bytes
     from ..experiments.named_models import MODELS, check_names, option_names
-    from ..hops import NORMS
     from ..nn.model import HopModel
 
     name = given["model"]

@@ -7,9 +7,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from dgl import DGLError
@@ -20,6 +19,9 @@ from .._common.file_access import open_regular, replace_buffered
 from .checkpoint import Checkpoint
 from .predict import model_device
 from .tensor_files import in_one_line, plain_copy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Seconds between two checkpoints.
 _CHECKPOINT_SECONDS = 30.0
@@ -49,7 +51,7 @@ class Fit:
         good, it is the first.
     """
 
-    history: pd.DataFrame
+    history: "pd.DataFrame"
     best_epoch: int
 
     @property
@@ -191,6 +193,8 @@ class TrainingRun:
                         _write(saved, unwritten)
                 finally:
                     self.restore_best()
+        import pandas as pd  # takes half a second, and only fit needs it
+
         history = pd.DataFrame(self.rows).set_index("epoch")
         return Fit(history, self.best_epoch)
 

@@ -6,7 +6,11 @@ import os
 import pytest
 from dgl import DGLError
 
+from dgl_lc import hops
+from dgl_lc._common.dtypes import VALUE_TYPES
 from dgl_lc.cli.flags import (
+    DTYPES,
+    NORMS,
     check_device,
     check_output_file,
     check_output_folder,
@@ -17,6 +21,11 @@ from dgl_lc.cli.flags import (
     rate,
     seed,
 )
+
+
+def test_choices_are_those_of_the_tables():
+    assert list(DTYPES) == list(VALUE_TYPES)
+    assert NORMS == hops.NORMS
 
 
 @pytest.mark.parametrize(
