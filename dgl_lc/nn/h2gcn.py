@@ -12,6 +12,7 @@ from torch.nn import init
 
 from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
+from ..precompute.checks import check_nodes
 from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
 from .dropout import Dropout
 from .model import (
@@ -156,7 +157,8 @@ class LCH2GCN(SeveralFilters):
         feat : torch.Tensor
             Its node features.
         nodes : torch.Tensor, optional
-            Ids of the nodes whose rows are wanted. Default: all nodes.
+            Ids or a mask of the nodes whose rows are wanted. Default: all
+            nodes.
         memory : int or str, optional
             Bytes the exact 2-hop neighbourhoods may take. Default: "4GiB".
         **options
@@ -167,6 +169,7 @@ class LCH2GCN(SeveralFilters):
         ModelInputs
             An input for each word.
         """
+        nodes = check_nodes(graph, nodes)
         near = one_hop_graph(graph)
         graphs = {1: near, 2: two_hop_graph(near, memory)}
         found: dict[tuple[int, ...], th.Tensor] = {(): feat}

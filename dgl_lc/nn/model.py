@@ -11,7 +11,7 @@ from dgl import DGLError
 from torch import nn
 
 from ..hops import FilterSpec, HopFeatures
-from ..node_rows import ModelInputs, NodeRows, check_ids
+from ..node_rows import ModelInputs, NodeRows
 from ..precompute import block_aggregate
 from .cache import InputCache
 
@@ -239,8 +239,6 @@ class SeveralFilters(HopModel):
     def _inputs(
         self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
     ) -> ModelInputs:
-        if nodes is not None:
-            nodes = check_ids(nodes, "nodes")
         return ModelInputs(tensors, self.input_names, nodes)
 
     def _from_rows(self, feat: NodeRows) -> th.Tensor:

@@ -81,9 +81,10 @@ def block_aggregate(
     edge_weight : Tensor, optional
         Multiplies messages. Degrees stay unweighted, and the self-loop that
         ``self_loop`` gives a node weighs 1.
-    nodes : Tensor or sequence of int, optional
-        Give only these rows, in this order. Each hop is then computed only
-        where it is needed for them, exactly.
+    nodes : Tensor or sequence, optional
+        Give only the rows of these ids, in this order, or of a mask (a bool
+        for each node). Each hop is then computed only where it is needed for
+        them, exactly.
     hops : sequence of int, optional
         Keep only these hops. Default: all, 0 to K.
     device : str or torch.device, optional

@@ -168,23 +168,10 @@ def check_hops(K: int, hops: Sequence[int] | None) -> list[int]:
 def check_nodes(
     graph: dgl.DGLGraph | DiskGraph, nodes: Any
 ) -> torch.Tensor | None:
-    """The ids asked for; repeated ids are fine."""
+    """Return the ids asked for, or those of a mask; they may be repeated."""
     if nodes is None:
         return None
-    if not isinstance(nodes, torch.Tensor):
-        try:
-            # A foreign byte order or an odd stride; lists of anything.
-            nodes = torch.as_tensor(nodes)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise DGLError(
-                f"nodes should be integer ids, in a tensor, a list or an array "
-                f"of native int64: {str(error).splitlines()[0]}"
-            ) from None
-        if nodes.numel() == 0:
-            nodes = nodes.long()
-    if nodes.layout != torch.strided:
-        raise DGLError("nodes is sparse: give the ids, nodes.to_dense().")
-    nodes = check_ids(nodes, "nodes").contiguous()
+    nodes = check_ids(nodes, "nodes", graph.num_nodes()).contiguous()
     if nodes.numel() == 0:
         raise DGLError("nodes is empty: name at least one node, or omit it.")
     if int(nodes.max()) >= graph.num_nodes():

@@ -36,6 +36,21 @@ def test_a_batch_gives_the_same_rows(name, graph, feat):
 
 
 @EVERY
+def test_nodes_can_be_a_mask(name, graph, feat):
+    model = make(name)
+    ids = torch.tensor([0, 7, 12])
+    wanted = model(None, model.precompute(graph, feat, nodes=ids))
+    mask = torch.zeros(graph.num_nodes(), dtype=torch.bool)
+    mask[ids] = True
+    for nodes in (mask, mask.numpy(), mask.tolist()):
+        found = model.precompute(graph, feat, nodes=nodes)
+        assert found.nodes.tolist() == ids.tolist()
+        assert torch.equal(model(None, found), wanted)
+    with pytest.raises(DGLError, match="nodes is a mask of 2 entries"):
+        model.precompute(graph, feat, nodes=[True, False])
+
+
+@EVERY
 def test_a_plain_sequence_of_hop_tensors_will_do(name, graph, feat):
     model = make(name)
     inputs = list(model.precompute(graph, feat))
