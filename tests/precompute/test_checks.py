@@ -46,7 +46,7 @@ def call(g=None, feat=None, K=2, **options):
         ({"g": HETERO}, "g is a heterograph.*edge_type_subgraph"),
         ({"g": block()}, "g is a block"),
         ({"g": dgl.graph(([], []))}, "g has no nodes"),
-        ({"g": "graph"}, "g should be a DGLGraph or a DiskGraph, got str"),
+        ({"g": "graph"}, "g should be a DGLGraph, a DiskGraph.*, got str"),
         ({"feat": make_features(4, 2)}, "feat has 4 rows, but g has 3 nodes"),
         ({"feat": make_features(3, 2)[0]}, "feat should have two dim"),
         ({"feat": torch.ones(3, 0)}, "feat has no columns"),
