@@ -12,6 +12,8 @@ import dgl
 import torch
 from dgl import DGLError
 
+from ..node_rows import check_ids
+
 SPLITS = ("train", "valid", "test")
 
 
@@ -30,7 +32,8 @@ class NodeData:
     labels : Tensor
         int64, the class of each node; -1 where there is none.
     train, valid, test : Tensor
-        int64 ids of labelled nodes; no node is in two of them.
+        Ids of labelled nodes, or masks with an entry for each node; kept as
+        int64 ids. No node is in two of them.
     num_classes : int
         How many classes there are.
     name : str
@@ -75,8 +78,11 @@ class NodeData:
 
     def __post_init__(self) -> None:
         _check_graph("graph", self.graph)
-        for name in ("feat", "labels", *SPLITS):
+        for name in ("feat", "labels"):
             _check_tensor(name, getattr(self, name), self.graph)
+        for name in SPLITS:
+            ids = _check_ids(name, getattr(self, name), self.graph)
+            setattr(self, name, ids)
         self.num_classes = _check_count(self.num_classes)
         self._check_feat()
         self._check_labels()
@@ -171,7 +177,6 @@ class NodeData:
         owner = owner.to(self.graph.device)
         for index, name in enumerate(SPLITS):
             ids = getattr(self, name)
-            _check_ids(name, ids, n)
             taken = owner[ids]
             if (taken >= 0).any():
                 place = int((taken >= 0).nonzero()[0])
@@ -276,6 +281,10 @@ def _check_tensor(name: str, tensor: object, graph: dgl.DGLGraph) -> None:
         )
     if tensor.layout != torch.strided:
         raise DGLError(f"{name} is sparse: use {name}.to_dense().")
+    _check_device(name, tensor, graph)
+
+
+def _check_device(name: str, tensor: torch.Tensor, graph: dgl.DGLGraph) -> None:
     if tensor.device != graph.device:
         raise DGLError(
             f"{name} is on {tensor.device} and graph on {graph.device}: put "
@@ -297,25 +306,16 @@ def _check_count(num_classes: object) -> int:
     return count
 
 
-def _check_ids(name: str, ids: torch.Tensor, num_nodes: int) -> None:
-    if ids.dtype == torch.bool:
-        raise DGLError(
-            f"{name} is a mask: give ids, such as {name}.nonzero().squeeze(1)."
-        )
-    if ids.dtype != torch.int64:
-        raise DGLError(
-            f"{name} is {ids.dtype}: give integer ids and use {name}.long()."
-        )
-    if ids.dim() != 1:
-        raise DGLError(
-            f"{name} should have one dimension, got shape "
-            f"{tuple(ids.shape)}: use {name}.reshape(-1)."
-        )
-    if len(ids) == 0:
+def _check_ids(name: str, ids: Any, graph: dgl.DGLGraph) -> torch.Tensor:
+    if isinstance(ids, torch.Tensor):
+        _check_device(name, ids, graph)
+    n = graph.num_nodes()
+    found = check_ids(ids, name, n).to(graph.device)
+    if len(found) == 0:
         raise DGLError(f"{name} is empty: name at least one node.")
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= num_nodes:
+    if int(found.max()) >= n:
         raise DGLError(
-            f"{name} holds {low if low < 0 else high}, but graph has nodes 0 "
-            f"to {num_nodes - 1}."
+            f"{name} holds {int(found.max())}, but graph has nodes 0 to "
+            f"{n - 1}."
         )
+    return found

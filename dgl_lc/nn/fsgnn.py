@@ -168,8 +168,8 @@ class FSGNN(SeveralFilters):
 
         Parameters
         ----------
-        graph : DGLGraph
-            The graph.
+        graph : DGLGraph, sparse matrix or pair
+            The graph, as :func:`dgl_lc.block_aggregate` takes it.
         feat : torch.Tensor
             Its node features.
         **options
