@@ -11,9 +11,14 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from ..experiments.paper import COMMON
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..data import DiskData, NodeData
 
 #: What ``add_subparsers`` returns, to which a command adds its parser.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -239,6 +244,16 @@ def add_reverse_flag(parser: argparse.ArgumentParser) -> None:
 def load_options(args: argparse.Namespace) -> dict[str, bool]:
     """Return the options of ``dgl_lc.data.load`` that flags ask for."""
     return {"add_reverse": True} if args.add_reverse else {}
+
+
+def split_nodes(data: "NodeData | DiskData") -> "torch.Tensor":
+    """Return the nodes that ``--split-only`` asks for."""
+    import torch
+
+    nodes = torch.cat([data.train, data.valid, data.test])
+    if len(nodes) == 0:
+        refuse(f"--split-only: {data.name} has no split. Omit the flag.")
+    return nodes
 
 
 def add_results_flag(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,21 @@
-"""``dgl-lc plan``: show how a precomputation would be cut into blocks."""
+"""``dgl-lc plan``: show how a precomputation would be cut, and its cost."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .flags import DTYPES, Commands, check_at_least, refuse
+from .flags import (
+    DTYPES,
+    Commands,
+    add_reverse_flag,
+    check_at_least,
+    check_output_folder,
+    given_path,
+    hop_count,
+    load_options,
+    refuse,
+    split_nodes,
+)
 
 if TYPE_CHECKING:
     from ..precompute.planning.work import Work
@@ -12,38 +24,98 @@ if TYPE_CHECKING:
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
     parser = commands.add_parser("plan")
-    sizes = [
-        ("--nodes", int, "number of nodes of the graph"),
-        ("--edges", int, "number of edges, with both directions counted"),
-        ("--feats", int, "number of feature columns"),
-        ("--hops", int, "last hop, K"),
-        ("--memory", str, "memory of the device, such as 32GiB"),
-    ]
-    for flag, kind, text in sizes:
-        parser.add_argument(flag, type=kind, required=True, help=text)
-    parser.add_argument(
-        "--device", choices=["cuda", "cpu"], default="cuda",
+    add = parser.add_argument
+    add("--data",
+        help="folder of a prepared task, npz file or folder, or name of a DGL "
+        "data set: also estimates the time on this machine")  # fmt: skip
+    for flag, text in (
+        ("--nodes", "number of nodes of the graph, without --data"),
+        ("--edges", "number of edges, with both directions counted"),
+        ("--feats", "number of feature columns"),
+    ):
+        add(flag, type=int, help=text)
+    add("--hops", type=hop_count, required=True, help="last hop, K")
+    add("--memory",
+        help="memory of the device, such as 32GiB; with --data the default is "
+        "that of dgl-lc precompute")  # fmt: skip
+    add("--device", choices=["cuda", "cpu"],
         help="cuda: a device with its own memory, while features and result "
-        "stay on the host; cpu: the result is in the same memory "
-        "(default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--dtype", choices=DTYPES, default="float32",
-        help="data type of the stored hop features (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--keep", type=int, metavar="ROWS",
-        help="number of rows of the result (default: all nodes)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--calibrate", action="store_true",
+        "stay on the host; cpu: the result is in the same memory, or with "
+        "--data on disk (default: cuda, with --data cpu)")  # fmt: skip
+    add("--dtype", choices=DTYPES,
+        help="data type of the stored hop features (default: float32, with "
+        "--data that of the features)")  # fmt: skip
+    add("--keep", type=int, metavar="ROWS",
+        help="number of rows of the result, without --data (default: all "
+        "nodes)")  # fmt: skip
+    add("--split-only", action="store_true",
+        help="with --data: plan for the rows of training, validation and "
+        "test nodes only")  # fmt: skip
+    add("--out", type=given_path,
+        help="with --data: folder of the hop store, whose disk is measured "
+        "(default: the current folder)")  # fmt: skip
+    add("--calibrate", action="store_true",
         help="measure the coefficients of the published scheme on this "
-        "machine",
-    )  # fmt: skip
+        "machine, without --data")  # fmt: skip
+    add_reverse_flag(parser)
     parser.set_defaults(run=_run)
 
 
+#: Flags of the sizes of a graph, and those that need a real one.
+_SIZES = ("nodes", "edges", "feats")
+_ONLY_SIZES = (*_SIZES, "keep", "calibrate")
+_ONLY_DATA = ("split_only", "out", "add_reverse")
+
+
 def _run(args: argparse.Namespace) -> int:
+    from .._common.bytes import parse_bytes
+
+    foreign = _ONLY_DATA if args.data is None else _ONLY_SIZES
+    for name in foreign:
+        if getattr(args, name) not in (None, False):
+            flag = name.replace("_", "-")
+            this = "is for" if args.data is None else "does not go with"
+            refuse(f"--{flag} {this} --data: omit it.")
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+    if args.data is not None:
+        return _plan_data(args)
+    for name in (*_SIZES, "memory"):
+        if getattr(args, name) is None:
+            refuse(
+                f"--{name} is missing: give --data, or --nodes, --edges, "
+                f"--feats and --memory."
+            )
+    return _plan_sizes(args)
+
+
+def _plan_data(args: argparse.Namespace) -> int:
+    import torch
+
+    from ..data import open_data
+    from ..precompute import estimate, plan
+
+    out = args.out or Path()
+    check_output_folder(out, "--out")
+    data = open_data(args.data, **load_options(args))
+    print(data, flush=True)
+    nodes = None
+    if args.split_only:
+        nodes = split_nodes(data)
+    found = plan(
+        data.graph, data.feat, args.hops, nodes=nodes, device=args.device,
+        memory=args.memory, dtype=args.dtype and getattr(torch, args.dtype),
+        stored=True,
+    )  # fmt: skip
+    if args.device == "cuda":
+        # The time can be measured only where the device is.
+        print(found)
+    else:
+        print(estimate(found, data.graph, data.feat, out))
+    return 0
+
+
+def _plan_sizes(args: argparse.Namespace) -> int:
     from .._common.bytes import parse_bytes
     from ..precompute import calibrate
     from ..precompute.planning.cpu import make_plan
@@ -75,7 +147,7 @@ def _work(args: argparse.Namespace) -> "Work":
         num_nodes=args.nodes,
         num_edges=args.edges,
         num_feats=args.feats,
-        kind=args.dtype,
+        kind=args.dtype or "float32",
         hop_rows=(args.nodes,) * args.hops,
         hop_entries=(args.edges,) * args.hops,
         kept_rows=kept,

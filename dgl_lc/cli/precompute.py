@@ -12,7 +12,7 @@ from .flags import (
     given_path,
     hop_count,
     load_options,
-    refuse,
+    split_nodes,
 )
 
 
@@ -67,9 +67,7 @@ def _run(args: argparse.Namespace) -> int:
     print(data, flush=True)
     nodes = None
     if args.split_only:
-        nodes = torch.cat([data.train, data.valid, data.test])
-        if len(nodes) == 0:
-            refuse(f"--split-only: {data.name} has no split. Omit the flag.")
+        nodes = split_nodes(data)
     hops = block_aggregate(
         data.graph, data.feat, args.hops, norm=args.norm,
         self_loop=not args.no_self_loop, nodes=nodes, device=args.device,

@@ -20,7 +20,11 @@ from .device.executor import (
 )
 from .device.product import uses_triton
 from .graph.adjacency import GraphLike
-from .planning.cpu import choose_plan, least_bytes, too_small
+from .planning.cpu import (
+    choose_plan,
+    least_bytes,
+    too_small,
+)
 from .planning.device import make_device_plan
 from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
@@ -194,13 +198,15 @@ def plan(
     memory: int | str | None = None,
     dtype: torch.dtype | None = None,
     coefficients: Coefficients | None = None,
+    stored: bool = False,
 ) -> Plan:
     """Plan a call of :func:`block_aggregate`, without computing anything.
 
     Parameters are those of :func:`block_aggregate`; ``coefficients`` (from
     :func:`dgl_lc.precompute.calibrate`) are for the published scheme that
-    the plan is compared with. With ``device="cuda"`` and ``memory`` no GPU
-    needs to be there.
+    the plan is compared with. ``stored`` says whether the result goes to disk,
+    as with ``out``. With ``device="cuda"`` and ``memory`` no GPU needs to be
+    there.
 
     Examples
     --------
@@ -216,7 +222,7 @@ def plan(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )
     if device is None or torch.device(device).type == "cpu":
-        work = _survey(request, budget, stored=False).work
+        work = _survey(request, budget, stored).work
         return choose_plan(None, work, budget, coefficients)
     if budget is None:
         gpu = find_device(device)
@@ -226,7 +232,7 @@ def plan(
                 f"plan for it."
             )
         budget = device_budget(gpu, None)
-    work = survey_for_device(request).work
+    work = survey_for_device(request, stored=stored).work
     found = make_device_plan(work, budget, uses_triton(), device=str(device))
     return beside_published(found, coefficients)
 

@@ -51,6 +51,16 @@ def bytes_for(rows: int, width: int, itemsize: int, threads: int) -> int:
     return 32 * rows + threads * COPY_ROWS * width * 2 * itemsize
 
 
+def disk_bytes(shape: tuple[int, ...], itemsize: int, some_nodes: bool) -> int:
+    """Count the bytes of disk that making a store of this shape takes.
+
+    New checksums are written before the old ones are removed.
+    """
+    rows = shape[0]
+    size = int(np.prod(shape, dtype=np.int64)) * itemsize
+    return size + (32 if some_nodes else 24) * rows
+
+
 class StoreWriter:
     """Makes a store. Use it as a context manager.
 
@@ -163,8 +173,9 @@ class StoreWriter:
         rows = self._head.rows
         dtype = self._type.stored
         size = int(np.prod(self._shape, dtype=np.int64)) * dtype.itemsize
-        # New checksums are written before the old ones are removed.
-        needed = size + (32 if self._nodes is not None else 24) * rows
+        needed = disk_bytes(
+            self._shape, dtype.itemsize, self._nodes is not None
+        )
         free = shutil.disk_usage(self.folder).free
         if needed + _SPARE > free:
             raise DGLError(

@@ -1,8 +1,11 @@
 """``dgl-lc plan``."""
 
+import os
+
 import pytest
 
 from dgl_lc.cli import main
+from dgl_lc.data import prepare_ogb, write_papers_like
 
 PAPERS100M = ["plan", "--nodes", "111059956", "--edges", "1615685872",
               "--feats", "128", "--hops", "3", "--memory", "32GiB"]  # fmt: skip
@@ -38,3 +41,55 @@ def test_plan_with_measured_coefficients(capsys):
 )
 def test_bad_flags_are_named(flags, message, refused):
     assert message in refused(*PAPERS100M, *flags)
+
+
+@pytest.fixture
+def task(tmp_path):
+    """The folder of a prepared task."""
+    write_papers_like(tmp_path / "raw", 1e-5, feat_dim=4)
+    prepare_ogb(tmp_path / "raw", tmp_path / "task", memory="64MiB")
+    return str(tmp_path / "task")
+
+
+def test_plan_of_a_task_has_time_memory_and_disk(task, tmp_path, capsys):
+    before = sorted(os.listdir(tmp_path))
+    call = ["plan", "--data", task, "--hops", "2", "--memory", "64MiB"]
+    assert main([*call, "--out", str(tmp_path / "hops")]) == 0
+    text = capsys.readouterr().out
+    for words in ("DiskData", "checking the graph", "reading the features",
+                  "computing hops", "writing the store", "total", "memory",
+                  "disk"):  # fmt: skip
+        assert words in text
+    assert "finding the frontier" not in text
+    assert sorted(os.listdir(tmp_path)) == before
+    assert main([*call, "--split-only", "--dtype", "float16"]) == 0
+    text = capsys.readouterr().out
+    assert "finding the frontier" in text
+    assert "columns of float16" in text
+
+
+def test_plan_of_data_in_memory(capsys):
+    assert main(["plan", "--data", "synthetic:500", "--hops", "3"]) == 0
+    assert "sorting the edges" in capsys.readouterr().out
+
+
+def test_plan_of_data_for_a_gpu(capsys):
+    call = ["plan", "--data", "synthetic:500", "--hops", "3"]
+    assert main([*call, "--device", "cuda", "--memory", "1GiB"]) == 0
+    assert "on cuda" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--data", "synthetic:300", "--nodes", "3"], "--nodes does not go"),
+        (["--data", "nowhere"], "nowhere"),
+        (["--data", "synthetic:300", "--memory", "1KiB"], "is too small"),
+        (["--data", "synthetic:300", "--out", "/proc/x"], "--out /proc/x"),
+        (["--nodes", "3"], "--edges is missing"),
+        (["--nodes", "3", "--split-only"], "--split-only is for --data"),
+        (["--data", "synthetic:300", "--hops", "9999"], "at most 1000"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_named(flags, message, refused):
+    assert message in refused("plan", "--hops", "2", *flags)
