@@ -21,6 +21,7 @@ from .device.executor import (
 from .device.product import uses_triton
 from .graph.adjacency import GraphLike
 from .planning.cpu import (
+    check_available,
     choose_plan,
     least_bytes,
     too_small,
@@ -178,6 +179,7 @@ def block_aggregate(
     else:
         found = _survey(request, budget, stored)
         chosen = choose_plan(plan, found.work, budget)
+        check_available(chosen)
         executor = CpuExecutor(request, found, chosen)
     with sink, progress_bar(executor.total, progress) as bar:
         executor.run(sink, bar.update)

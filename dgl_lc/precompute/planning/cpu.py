@@ -84,6 +84,17 @@ def choose_plan(
     return found
 
 
+def check_available(plan: Plan) -> None:
+    """Refuse a plan that needs more memory than is available now."""
+    free = psutil.virtual_memory().available
+    if plan.peak_bytes > free:
+        raise DGLError(
+            f"the precomputation needs {format_bytes(plan.peak_bytes)} of "
+            f"memory, but only {format_bytes(free)} are available: end other "
+            f"programs, or give less with memory= (--memory in the shell)."
+        )
+
+
 def least_bytes(work: Work) -> int:
     """Count the bytes of the smallest plan."""
     return min(

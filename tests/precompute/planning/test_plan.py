@@ -3,11 +3,14 @@
 import dataclasses
 import random
 
+import dgl
 import pytest
+import torch
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.planning.cpu import least_bytes, make_plan, plan_for
 from dgl_lc.precompute.planning.device import make_device_plan
 from dgl_lc.precompute.planning.plans import Item, beside_published
@@ -169,3 +172,17 @@ def test_what_is_given_back_early_is_counted_once():
         peak = plan_for(work, 1, 1, 2**40).peak_bytes
         found.append(peak - 8 * rows)  # without the lists
     assert found == sorted(found)
+
+
+def test_a_plan_that_needs_more_than_is_available_is_refused(monkeypatch):
+    g, x = dgl.rand_graph(100, 400), torch.ones(100, 8)
+    need = plan(g, x, 2, memory="64MiB").peak_bytes
+
+    class Few:
+        available = need - 1
+
+    monkeypatch.setattr("psutil.virtual_memory", lambda: Few)
+    with pytest.raises(DGLError, match=r"needs .* of memory, but only .* are"):
+        block_aggregate(g, x, 2, memory="64MiB")
+    Few.available = need
+    block_aggregate(g, x, 2, memory="64MiB")
