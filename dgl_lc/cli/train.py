@@ -177,8 +177,7 @@ def _check_flags(given: dict[str, Any]) -> None:
                 refuse(
                     f"--{flag.replace('_', '-')}: {name} is an original, "
                     f"which reads the graph, and this flag is for models of "
-                    f"dgl_lc.nn. Omit it, or choose one of those, such as "
-                    f"LC{name}."
+                    f"dgl_lc.nn. Omit it, or choose one of those."
                 )
     known = option_names(name)
     for flag, other, option in (
