@@ -16,7 +16,7 @@ from . import paper
 from .configure import configure
 from .named_models import make_model
 from .recorded_run import train_and_record
-from .results_folder import ResultsFolder, hash_of
+from .results_folder import ResultsFolder, hash_of, slug
 from .tables import published_spread, save_table, spread
 
 
@@ -66,11 +66,12 @@ def reproduce_papers100m(
         write_papers_like(root, synthetic, feat_dim=feat_dim, memory=memory)
     data = prepare_ogb(root, root / "prepared", memory=memory)
     print(data, flush=True)
+    name = results.name_data(name, data.key, str(root))
     records: dict[str, list[dict[str, Any]]] = {}
     for model in models:
         params = paper.BEST["papers100M"][model]
         assert params is not None
-        key = {"params": params, "training": training}
+        key = {"params": params, "training": training, "data": data.key}
         for seed in range(seeds):
             record = results.load_run(model, name, seed, key)
             if record is None:
@@ -86,7 +87,7 @@ def reproduce_papers100m(
                 checkpoint.unlink(missing_ok=True)
             records.setdefault(model, []).append(record)
     frame = _table(records, with_paper=synthetic is None)
-    print(f"\n{save_table(frame, results.folder / name)}")
+    print(f"\n{save_table(frame, results.folder / slug(name))}")
     return frame
 
 

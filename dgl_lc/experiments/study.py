@@ -66,6 +66,7 @@ class _PlannedRun:
     """A run of a study, and what its result depends on."""
 
     source: str
+    data: str
     model: str
     seed: int
     params: dict[str, Any]
@@ -97,8 +98,9 @@ def parameters(
             params, origin = found, "the paper's"
     # An automatic LC version without a study of its own uses that of the
     # module, which computes the same.
-    tuned = results.load_best(name, data.name)
-    tuned = tuned or results.load_best(module_of(name), data.name)
+    key = fingerprint_of(data)
+    tuned = results.load_best(name, data.name, key)
+    tuned = tuned or results.load_best(module_of(name), data.name, key)
     if tuned is not None:
         params, origin = tuned["params"], f"tuned, {tuned['trials']} trials"
     given = {
@@ -128,13 +130,12 @@ def run_study(
         another one).
     """
     check_names(study.models)
-    tasks = load_tasks(study.sources)
+    tasks = load_tasks(study.sources, study.results)
     threads = threads_per_worker(study.workers)
     wanted = _plan_runs(study, tasks, threads)
 
     def record_of(run: _PlannedRun) -> dict[str, Any] | None:
-        name = tasks[run.source].name
-        return study.results.load_run(run.model, name, run.seed, run.key)
+        return study.results.load_run(run.model, run.data, run.seed, run.key)
 
     missing = [run for run in wanted if record_of(run) is None]
     done = len(wanted) - len(missing)
@@ -180,7 +181,7 @@ def _plan_runs(
                 "threads": threads, "workers": study.workers,
             }  # fmt: skip
             runs += [
-                _PlannedRun(source, name, seed, params, origin, key)
+                _PlannedRun(source, data.name, name, seed, params, origin, key)
                 for seed in range(study.seeds)
             ]
     return runs
@@ -199,7 +200,14 @@ def _worker(
     for run in runs:
         if run.source not in loaded:
             # Only one data set is kept in memory, as they may be large.
-            loaded = {run.source: load_task(run.source)}
+            data = load_task(run.source)
+            data.name = run.data
+            if fingerprint_of(data) != run.key["data"]:
+                raise DGLError(
+                    f"{run.source} has changed since the command started: "
+                    f"run it again."
+                )
+            loaded = {run.source: data}
         _run(run, results, training, loaded[run.source])
 
 

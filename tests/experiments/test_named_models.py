@@ -1,10 +1,12 @@
 """Models by name."""
 
 import pytest
+import torch
 from dgl import DGLError
 
 from dgl_lc import nn
 from dgl_lc.data import block_model
+from dgl_lc.experiments import named_models
 from dgl_lc.experiments.model_names import (
     HOP_MODELS,
     NAMES,
@@ -61,3 +63,29 @@ def test_models_are_made_for_the_sizes_of_a_data_set(name):
 def test_an_option_that_the_model_does_not_have_is_an_error(option):
     with pytest.raises(DGLError, match=f"SGC has no option {option}. It has K"):
         make_model("SGC", DATA, 8, **{option: 1})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_memory_of_a_model_is_known_before_it_is_made(name, monkeypatch):
+    asked = []
+    monkeypatch.setattr(named_models, "_SMALL", 0)
+    monkeypatch.setattr(
+        named_models, "require_memory", lambda size, *_: asked.append(size)
+    )
+    torch.manual_seed(0)
+    model = make_model(name, DATA, 72)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    rows = DATA.graph.num_nodes() if name in ORIGINALS else 0
+    assert asked == [16 * count + 4 * rows * 72] * (name != "SGC")
+    # The weights are those of a model that was not checked.
+    monkeypatch.setattr(named_models, "_SMALL", 1000)
+    torch.manual_seed(0)
+    same = make_model(name, DATA, 72)
+    for one, other in zip(model.parameters(), same.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["GCN", "LCGCN", "FSGNN"])
+def test_a_hidden_size_that_memory_cannot_hold_is_refused(name):
+    with pytest.raises(DGLError, match=f"{name} with hid_feats=1.* of memory"):
+        make_model(name, DATA, 100_000_000_000)
