@@ -23,10 +23,6 @@ from ..training.task_store import check_rows, open_task_store
 from .named_models import make_model
 from .originals import with_self_loops
 
-#: A float32 number, its gradient, two moments of Adam, and the copy of the
-#: best epoch.
-_BYTES_PER_PARAMETER = 20
-
 
 @dataclass
 class TrainedModel:
@@ -74,32 +70,6 @@ def accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
     0.5
     """
     return float((logits.argmax(dim=1) == labels).double().mean())
-
-
-def check_model_size(
-    name: str, data: NodeData | DiskData, hid_feats: int, **options: Any
-) -> None:
-    """Refuse a model that does not fit in memory, before it is made.
-
-    The arguments are those of
-    :func:`~dgl_lc.experiments.named_models.make_model`.
-    """
-    try:
-        with torch.device("meta"):
-            model = make_model(name, data, hid_feats, **options)
-        count = sum(p.numel() for p in model.parameters())
-    except (RuntimeError, OverflowError):
-        # Sizes whose product is no 64-bit number.
-        count = 2**63
-    needed = _BYTES_PER_PARAMETER * count
-    free = psutil.virtual_memory().available
-    if needed > free:
-        raise DGLError(
-            f"{name} with hid_feats={hid_feats} has {count:.2g} parameters, "
-            f"which take {format_bytes(needed)} of memory in training, but "
-            f"{format_bytes(free)} are available: choose a smaller "
-            f"hid_feats."
-        )
 
 
 def prepare(
@@ -223,7 +193,6 @@ def train_model(
                 f"{data.name} has no {split} nodes: prepare it again with "
                 f"labels and a split."
             )
-    check_model_size(name, data, hid_feats, **options)
     torch.manual_seed(seed)
     model = make_model(name, data, hid_feats, **options)
     if store is None:

@@ -9,7 +9,7 @@ column block. :mod:`.device` is for a device with memory of its own.
 import psutil
 from dgl import DGLError
 
-from ..._common.bytes import format_bytes
+from ..._common.bytes import format_bytes, require_memory
 from .cost import cost_of
 from .plans import Item, Plan, beside_published, check_sizes
 from .published import Coefficients
@@ -86,13 +86,11 @@ def choose_plan(
 
 def check_available(plan: Plan) -> None:
     """Refuse a plan that needs more memory than is available now."""
-    free = psutil.virtual_memory().available
-    if plan.peak_bytes > free:
-        raise DGLError(
-            f"the precomputation needs {format_bytes(plan.peak_bytes)} of "
-            f"memory, but only {format_bytes(free)} are available: end other "
-            f"programs, or give less with memory= (--memory in the shell)."
-        )
+    require_memory(
+        plan.peak_bytes,
+        "the precomputation",
+        "end other programs, or give less with memory= (--memory in the shell)",
+    )
 
 
 def least_bytes(work: Work) -> int:

@@ -182,7 +182,7 @@ def test_a_plan_that_needs_more_than_is_available_is_refused(monkeypatch):
         available = need - 1
 
     monkeypatch.setattr("psutil.virtual_memory", lambda: Few)
-    with pytest.raises(DGLError, match=r"needs .* of memory, but only .* are"):
+    with pytest.raises(DGLError, match="precomputation needs at least"):
         block_aggregate(g, x, 2, memory="64MiB")
     Few.available = need
     block_aggregate(g, x, 2, memory="64MiB")
