@@ -26,6 +26,7 @@ def check_task(data: "NodeData") -> None:
         ids = _check_ids(name, getattr(data, name), data.graph)
         setattr(data, name, ids)
     data.num_classes = _check_count(data.num_classes)
+    data.class_names = _check_names(data.class_names, data.num_classes)
     _check_feat(data)
     _check_labels(data)
     _check_splits(data)
@@ -182,6 +183,21 @@ def _check_count(num_classes: object) -> int:
     if count < 1:
         raise DGLError(f"num_classes should be at least 1, got {count}.")
     return count
+
+
+def _check_names(names: Any, num_classes: int) -> list[str] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(n, str) for n in names):
+        raise DGLError(f"class_names should be a list of texts, got {names!r}.")
+    found = [str(name) for name in names]
+    if len(found) != num_classes or len(set(found)) != num_classes:
+        raise DGLError(
+            f"class_names holds {len(found)} names, {len(set(found))} of them "
+            f"different, but num_classes is {num_classes}: give each class a "
+            f"name of its own."
+        )
+    return found
 
 
 def _check_ids(name: str, ids: Any, graph: dgl.DGLGraph) -> torch.Tensor:

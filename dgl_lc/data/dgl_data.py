@@ -1,6 +1,7 @@
 """The datasets that DGL brings, by name."""
 
 import os
+from typing import Any
 
 import dgl
 import numpy as np
@@ -80,7 +81,7 @@ def load_dgl(
 
 def _split(
     graph: dgl.DGLGraph, labels: torch.Tensor, seed: int
-) -> dict[str, torch.Tensor]:
+) -> dict[str, Any]:
     if all(mask in graph.ndata for mask in _MASKS.values()):
         return {
             split: graph.ndata[mask].bool().nonzero().squeeze(1)

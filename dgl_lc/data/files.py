@@ -164,7 +164,7 @@ def _make(
         own = _graph(arrays["train_edges"], n, f"{path}: train_edges", False)
     graph = _graph(arrays["edges"], n, f"{path}: edges", add_reverse)
     feat = _features(arrays, n, path)
-    splits = {
+    splits: dict[str, Any] = {
         split: torch.from_numpy(integers(arrays[split], f"{path}: {split}"))
         for split in SPLITS
     }

@@ -77,12 +77,15 @@ def load_graphsaint(
     # In the order of the file: the rows of a large file are read faster.
     train = np.sort(splits["train"]) if standardize else None
     feat = _features(feats, train)
+    nodes: dict[str, Any] = {
+        name: torch.from_numpy(ids) for name, ids in splits.items()
+    }
     with errors_name(folder):
         return NodeData(
             graph=graph,
             feat=feat,
             labels=torch.from_numpy(labels),
-            **{name: torch.from_numpy(ids) for name, ids in splits.items()},
+            **nodes,
             num_classes=num_classes,
             name=folder.resolve().name,
             inductive=True,

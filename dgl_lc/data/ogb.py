@@ -106,7 +106,7 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
         check_range(ends, n, str(edge), "nodes")
     if add_reverse:
         source, target = both_directions(source, target, n)
-    splits = {
+    splits: dict[str, Any] = {
         split: torch.from_numpy(read_csv(path, np.int64, columns=1)[:, 0])
         for split, path in dataset.split_files(home).items()
     }

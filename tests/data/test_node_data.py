@@ -86,6 +86,12 @@ WRONG = {
     "late overlap": ({"test": ids(4, 2)}, "node 2 is in valid and in test"),
     "twice": ({"test": ids(3, 4, 3)}, r"test holds some .* test\.unique"),
     "no label": ({"test": ids(3, 5)}, r"test holds node 5.*labels\[test\]"),
+    "few ids": ({"node_ids": [1, 2]}, "node_ids has 2 entries.* 6 nodes"),
+    "ids twice": ({"node_ids": [1, 2, 3, 4, 5, 1]}, "node_ids holds 1 more"),
+    "few names": ({"class_names": ["a", "b"]}, "2 names.* num_classes is 3"),
+    "same names": ({"class_names": ["a", "b", "a"]}, "3 names, 2 of them"),
+    "numbers as names": ({"class_names": [1, 2, 3]}, "list of texts"),
+    "one text": ({"class_names": "abc"}, "list of texts, got 'abc'"),
     "train graph of another size": (
         {"_train_graph": dgl.graph(([0], [1]), num_nodes=2)},
         "training graph has 2 nodes, but graph has 6",
@@ -174,3 +180,25 @@ def test_an_inductive_training_graph_keeps_edge_weights():
     data = make(inductive=True)
     data.graph.edata["w"] = torch.arange(5.0)
     assert data.train_graph.edata["w"].tolist() == [0, 1]
+
+
+def test_ids_and_names_are_the_users_own():
+    data = make(node_ids=list("uvwxyz"), class_names=["low", "mid", "high"])
+    assert data.class_names == ["low", "mid", "high"]
+    assert data.ids_of(torch.tensor([5, 0])).tolist() == ["z", "u"]
+    assert data.ids_of([True] + [False] * 5).dtype == object
+    assert torch.equal(data.find_nodes(["w", "u"]), ids(2, 0))
+    with pytest.raises(DGLError, match="ids holds 'a', and 1 others, which"):
+        data.find_nodes(["a", "u", "b"])
+
+
+def test_without_ids_the_numbers_of_nodes_are_the_ids():
+    data = make()
+    assert data.class_names is None
+    assert data.node_ids is None
+    assert data.ids_of([4, 1]).tolist() == [4, 1]
+    assert data.ids_of([4, 1]).dtype == np.int64
+    assert torch.equal(data.find_nodes(np.array([4, 1])), ids(4, 1))
+    for call in (data.ids_of, data.find_nodes):
+        with pytest.raises(DGLError, match="holds 6, but there are nodes 0 to"):
+            call([6])
