@@ -3,14 +3,12 @@
 import argparse
 from pathlib import Path
 
-from .._common.bytes import format_bytes
-from ..precompute import open_store
 from .flags import Commands
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser, and those of its parts."""
-    parser = commands.add_parser("store", help="inspect or verify a hop store")
+    parser = commands.add_parser("store")
     parts = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, run, text in (
         ("info", _info, "show what the store holds"),
@@ -22,6 +20,9 @@ def add_command(commands: Commands) -> None:
 
 
 def _info(args: argparse.Namespace) -> int:
+    from .._common.bytes import format_bytes
+    from ..precompute import open_store
+
     hops = open_store(args.path)
     head = hops.head
     filter_ = ", ".join(f"{k}={v}" for k, v in vars(head.spec).items())
@@ -39,6 +40,8 @@ def _info(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    from ..precompute import open_store
+
     hops = open_store(args.path)
     hops.verify()
     print(f"all {hops.shape[0]:,} rows match their checksums")

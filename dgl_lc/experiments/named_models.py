@@ -9,9 +9,9 @@ from torch import nn
 
 from .. import nn as models
 from ..data import DiskData, NodeData
-from ..nn.model import HopModel
 from . import originals
 from .closest_name import did_you_mean
+from .model_names import AUTOMATIC, HOP_MODELS, NAMES
 
 #: The classes: originals, which read the graph, then models on hop features.
 MODELS: dict[str, type[nn.Module]] = {
@@ -19,21 +19,8 @@ MODELS: dict[str, type[nn.Module]] = {
     "JKNet": originals.JKNet,
     "GPRGNN": originals.GPRGNN,
     "MLP": originals.FeatureMLP,
-    **{
-        name: getattr(models, name)
-        for name in models.__all__
-        if issubclass(getattr(models, name), HopModel)
-    },
+    **{name: getattr(models, name) for name in HOP_MODELS},
 }
-
-#: The LC versions that lc_transform makes, and their originals.
-AUTOMATIC = {"autoGCN": "GCN", "autoJKNet": "JKNet", "autoGPRGNN": "GPRGNN"}
-
-#: The model that trains on sampled subgraphs.
-SHADOW = "ShaDow-GAT"
-
-#: All models that can be run.
-NAMES = [*MODELS, *AUTOMATIC, SHADOW]
 
 
 def check_names(names: Sequence[str], known: Sequence[str] = NAMES) -> None:
@@ -61,7 +48,11 @@ def option_names(name: str) -> list[str]:
     """Return the names of a model's options, without those of its sizes."""
     sizes = ("self", "in_feats", "hid_feats", "out_feats")
     signature = inspect.signature(MODELS[name].__init__).parameters
-    return [option for option in signature if option not in sizes]
+    return [
+        option
+        for option, found in signature.items()
+        if option not in sizes and found.kind is not found.VAR_POSITIONAL
+    ]
 
 
 def make_model(

@@ -19,9 +19,6 @@ from .recorded_run import train_and_record
 from .results_folder import ResultsFolder, hash_of
 from .tables import published_spread, save_table, spread
 
-#: The models of the paper's table that did not run out of memory there.
-PAPERS_MODELS = ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]
-
 
 def reproduce_papers100m(
     root: Path,
@@ -46,7 +43,7 @@ def reproduce_papers100m(
     results : ResultsFolder
         Where records and tables are saved.
     models : list of str
-        Models of :data:`PAPERS_MODELS`.
+        Models of :data:`~dgl_lc.experiments.model_names.PAPERS_MODELS`.
     seeds : int
         Number of runs per model.
     memory : str, optional

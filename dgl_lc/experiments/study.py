@@ -10,6 +10,7 @@ from dgl import DGLError
 
 from ..data import NodeData
 from . import paper
+from .model_names import TABLE_MODELS
 from .named_models import check_names, module_of
 from .plots import validation_over_time
 from .recorded_run import run_once
@@ -18,12 +19,6 @@ from .tables import accuracy_table, pairs_table, save_table, time_table
 from .tasks import fingerprint_of, load_task, load_tasks, paper_name
 from .tuning import space_of
 from .worker_processes import run_workers, threads_per_worker
-
-#: The models of the paper's tables, and the LC versions by lc_transform.
-TABLE_MODELS = [
-    "GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "LCGCN", "LCJKNet",
-    "LCGPRGNN", "autoGCN", "autoJKNet", "autoGPRGNN", "LCAPPNP", "LCMixHop",
-]  # fmt: skip
 
 #: Parameters that a flag sets, as some models have several of the kind.
 _PARAMETERS_OF_FLAG = {

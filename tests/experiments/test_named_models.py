@@ -3,18 +3,31 @@
 import pytest
 from dgl import DGLError
 
+from dgl_lc import nn
 from dgl_lc.data import block_model
+from dgl_lc.experiments.model_names import (
+    HOP_MODELS,
+    NAMES,
+    ORIGINALS,
+    PAPERS_MODELS,
+    TABLE_MODELS,
+)
 from dgl_lc.experiments.named_models import (
     MODELS,
-    NAMES,
     check_names,
     make_model,
     module_of,
 )
-from dgl_lc.experiments.papers100m import PAPERS_MODELS
-from dgl_lc.experiments.study import TABLE_MODELS
+from dgl_lc.nn.model import HopModel
 
 DATA = block_model(60, num_classes=3, num_feats=6, seed=1)
+
+
+def test_the_names_are_those_of_the_classes():
+    assert [*ORIGINALS, *HOP_MODELS] == list(MODELS)
+    classes = [(name, getattr(nn, name)) for name in nn.__all__]
+    whole = [name for name, found in classes if issubclass(found, HopModel)]
+    assert whole == HOP_MODELS
 
 
 def test_models_of_all_tables_are_known():
