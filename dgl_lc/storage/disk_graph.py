@@ -20,8 +20,13 @@ from .manifest import (
 from .npy_file import check_chunks, map_file
 
 KIND = FolderKind("graph", "build_disk_graph")
-#: The files of a graph, and what is needed on the way.
-FILES = ("indptr.npy", "indices.npy", "out_edges.npy", "loops.npy")
+#: The files of a graph with their types, and what is needed on the way.
+FILES = {
+    "indptr.npy": "<i8",
+    "indices.npy": "<i4",
+    "out_edges.npy": "<i4",
+    "loops.npy": "<i4",
+}
 COUNTS = "counts.npy"
 ALL = "__ALL__"
 
@@ -71,13 +76,12 @@ class DiskGraph:
                 f"{self.path} says that it has {n!r} nodes and {m!r} edges: "
                 f"write it again with build_disk_graph."
             )
-        shapes = {
-            "indptr.npy": ("<i8", (n + 1,)),
-            "indices.npy": ("<i4", (m,)),
-            "out_edges.npy": ("<i4", (n,)),
-            "loops.npy": ("<i4", (n,)),
+        lengths = {"indptr.npy": n + 1, "indices.npy": m}
+        expected = {
+            name: (dtype, (lengths.get(name, n),))
+            for name, dtype in FILES.items()
         }
-        expect_files(self.path, self.manifest, shapes)
+        expect_files(self.path, self.manifest, expected)
         self.indptr = self._map("indptr.npy")
         self.indices = self._map("indices.npy")
         self.out_edges = self._map("out_edges.npy")

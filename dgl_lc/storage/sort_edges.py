@@ -126,9 +126,13 @@ def sort_edges(
                 sorter.count()
                 sorter.fill()
             sorter.check_source(made_from)
+            # A resumed run may have had nothing to write to some of them.
+            arrays = {
+                name: work.array(name, dtype) for name, dtype in FILES.items()
+            }
             work.finish(
                 drop=(COUNTS,),
                 num_nodes=int(num_nodes),
-                num_edges=work.array("indices.npy", np.int32).count,
+                num_edges=arrays["indices.npy"].count,
             )
     return DiskGraph(folder)

@@ -253,6 +253,29 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch, add_reverse):
     assert folder_content(whole.path) == folder_content(graph.path)
 
 
+@pytest.mark.parametrize("add_reverse", [False, True])
+def test_a_run_that_was_killed_before_its_last_step(
+    tmp_path, monkeypatch, add_reverse
+):
+    np.save(tmp_path / "edges.npy", random_edges(50, 400))
+
+    def run(folder):
+        return build_disk_graph(
+            tmp_path / "edges.npy", 50, tmp_path / folder,
+            add_reverse=add_reverse,
+        )  # fmt: skip
+
+    with monkeypatch.context() as patch:
+
+        def die(self, **facts):
+            raise KeyboardInterrupt
+
+        patch.setattr(disk_folder.Build, "finish", die)
+        with pytest.raises(KeyboardInterrupt):
+            run("killed")
+    assert folder_content(run("killed").path) == folder_content(run("w").path)
+
+
 KILLED = """
 import os, sys, threading, time
 from dgl_lc.storage.edge_sources import NpzEdges
