@@ -1,7 +1,6 @@
 """Sorting edges by destination, one range of rows after another."""
 
-import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -13,11 +12,10 @@ from .._common.threads import ranges, run_parallel
 from . import sort_kernels as kernels
 from .check_graph import check_slice
 from .disk_graph import COUNTS, WEIGHTS
+from .edge_counts import EdgeCounts
 from .edge_sources import EdgeSource, Slice
 from .folder import Build
 from .free_disk import check_free
-from .npy_file import HEADER, chunk_rows
-from .npy_header import as_bytes, open_file, read_into
 from .read_ahead import read_ahead
 from .rough_sort import RoughSort
 from .sort_kernels import Pieces, Rows
@@ -198,8 +196,8 @@ class EdgeSorter:
         indptr = self._work.array("indptr.npy", np.int64)
         if indptr.count - 1 >= self._n:
             return
-        scratch = np.empty(1 << 15, np.int32)
-        edges = self._add_up(scratch)
+        counts = EdgeCounts(self._work.path / COUNTS, self._n)
+        edges = counts.add_up(self._work.array(COUNTS, np.int32))
         if indptr.count == 0:
             self._check_disk(edges)
             indptr.append(np.zeros(1, np.int64))
@@ -207,9 +205,9 @@ class EdgeSorter:
         space, buffers = self._work_space(most + _RANGE_BYTES)
         while indptr.count - 1 < self._n:
             low = indptr.count - 1
-            high = self._range_end(low, scratch)
+            high = self._range_end(low, counts)
             with space.part():
-                self._fill_range(space, buffers, low, high)
+                self._fill_range(space, buffers, low, high, counts)
             self._work.commit()
 
     @property
@@ -223,14 +221,19 @@ class EdgeSorter:
         return 8 + 4 + (4 if self._back else 0)
 
     def _fill_range(
-        self, space: WorkSpace, buffers: list[Slice], low: int, high: int
+        self,
+        space: WorkSpace,
+        buffers: list[Slice],
+        low: int,
+        high: int,
+        counted: EdgeCounts,
     ) -> None:
         size = high - low
         starts = space.array(size + 1, np.int64)
         counts = space.array(size, np.int32)
         loops = space.array(size if self._back else 0, np.int32)
         rows = Rows(low, starts, counts, loops)
-        self._read_counts(low, counts)
+        counted.read(low, counts)
         starts[0] = 0
         # Shifted by one: a row's begin becomes its end while it is filled,
         # and that is where the next one begins.
@@ -321,11 +324,11 @@ class EdgeSorter:
             f"add_reverse."
         )
 
-    def _range_end(self, low: int, scratch: np.ndarray) -> int:
+    def _range_end(self, low: int, counts: EdgeCounts) -> int:
         """Where a range of rows ends that fits into memory."""
         left = self._shares.rows - _RANGE_BYTES
         row = low
-        for part in self._counts(low, scratch):
+        for part in counts.pieces(low):
             fits, left = kernels.rows_that_fit(
                 part, self._edge_bytes, self._row_bytes, left
             )
@@ -333,50 +336,11 @@ class EdgeSorter:
             if fits < len(part):
                 break
         if row == low:
-            longest = max(
-                int(part.max()) for part in self._counts(low, scratch)
-            )
+            longest = max(int(part.max()) for part in counts.pieces(low))
             needed = self._edge_bytes * longest + self._row_bytes
             needed += _RANGE_BYTES
             raise self._too_small(needed, is_counted=True)
         return row
-
-    def _read_counts(self, low: int, out: np.ndarray) -> None:
-        """Read the edges of the rows from ``low`` on, as they were counted."""
-        with open_file(self._work.path / COUNTS) as file:
-            file.seek(HEADER + 4 * low)
-            read_into(file, as_bytes(out))
-
-    def _counts(
-        self, low: int, scratch: np.ndarray, high: int | None = None
-    ) -> Iterator[np.ndarray]:
-        """Read counts of the rows low to high, or to the last, in pieces."""
-        high = self._n if high is None else high
-        for begin in range(low, high, len(scratch)):
-            part = scratch[: high - begin]
-            self._read_counts(begin, part)
-            yield part
-
-    def _add_up(self, scratch: np.ndarray) -> int:
-        """Add up all counts, after a comparison with their checksums.
-
-        They may be from an earlier run, and the kernels trust them.
-        """
-        file = self._work.array(COUNTS, np.int32)
-        size = chunk_rows(np.dtype(np.int32), ())
-        total = 0
-        for place, begin in enumerate(range(0, self._n, size)):
-            crc = 0
-            end = min(begin + size, self._n)
-            for part in self._counts(begin, scratch, end):
-                crc = zlib.crc32(part.data, crc)
-                total += int(part.sum(dtype=np.int64))
-            if crc != file.checksums[place]:
-                raise DGLError(
-                    f"{file.path} is damaged: write the folder again with "
-                    f"resume=False."
-                )
-        return total
 
     def check_source(self, made_from: dict[str, Any]) -> None:
         """Refuse edges that were written to while they were sorted."""
