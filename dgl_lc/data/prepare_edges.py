@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 from dgl import DGLError
 
+from ..storage.array_stream import NpyFile
+from ..storage.edge_sources import ArrayEdges, EdgeSource
 from ..storage.folder import Build, build
 from ..storage.free_disk import check_free
-from ..storage.id_table import ELSEWHERE
+from ..storage.id_table import ELSEWHERE, random_keys
 from ..storage.manifest import FolderKind
 from ..storage.node_ids import BATCH_BYTES, Finder, NodeIds
 from ..storage.npy_file import HEADER
@@ -35,7 +37,7 @@ def write_edge_list(
     folder: Path,
     budget: Budget,
     progress: bool | None,
-) -> tuple[Path, Path | None]:
+) -> tuple[EdgeSource, Path | None]:
     """Write the node numbers of both ends of every edge, and weights.
 
     A table of all ids finds them. Where it does not fit into memory, there
@@ -57,8 +59,8 @@ def write_edge_list(
 
     Returns
     -------
-    (Path, Path or None)
-        npy files: (m, 2) int32, and (m,) float32 if there are weights.
+    (EdgeSource, Path or None)
+        The list, and a npy file of float32 if there are weights.
     """
     columns = [edges.source, edges.target, edges.weight]
     names = [name for name in columns if name is not None]
@@ -75,7 +77,9 @@ def write_edge_list(
             done = work.notes.get("passes", 0)
             if not done:
                 _check_disk(edges, folder, parts)
-            finders = ids.finders(room, what, budget, done)
+            # All passes agree on which ids are in which part.
+            keys = work.notes.setdefault("keys", random_keys())
+            finders = ids.finders(room, what, budget, done, keys)
             for part, finder in enumerate(finders, done):
                 name = "edges" if parts == 1 else f"edges ({part + 1}/{parts})"
                 _Pass(edges, names, work, finder, part).run(name, progress)
@@ -85,7 +89,8 @@ def write_edge_list(
             if weights:
                 work.array(WEIGHTS, np.float32)
             work.finish(files[:-1])
-    return folder / files[-1], folder / WEIGHTS if weights else None
+    found = ArrayEdges(NpyFile(folder / files[-1]), pairs=True)
+    return found, folder / WEIGHTS if weights else None
 
 
 def _pass_file(part: int) -> str:

@@ -80,18 +80,29 @@ class Classes:
         """
         values: list = list(self.values)
         kept = [v for v in values if v not in _NO_LABEL]
-        if kept and isinstance(kept[0], str):
-            numbers, wrong = parse_integers(Texts.of(kept))
-            if wrong < 0:
-                found = dict(zip(kept, numbers.tolist(), strict=True))
-                values = [found.get(v, -1) for v in values]
-                kept = [v for v in values if v != -1]
+        numbers = _as_integers(kept)
+        if numbers is not None:
+            found = dict(zip(kept, numbers, strict=True))
+            values = [found.get(v, -1) for v in values]
+            kept = [v for v in values if v != -1]
         names = sorted(set(kept))
         place_of = {name: place for place, name in enumerate(names)}
         classes = np.array([place_of.get(v, UNSET) for v in values], np.int32)
         if names == list(range(len(names))):
             return classes, len(names), None
         return classes, len(names), [str(name) for name in names]
+
+
+def _as_integers(values: list) -> list[int] | None:
+    """Texts as integers; None if some are none, or are integers already.
+
+    1.0 is 1 here: programs write integers so, where some are missing.
+    """
+    if not values or not isinstance(values[0], str):
+        return None
+    whole = [value.removesuffix(".0") for value in values]
+    numbers, wrong = parse_integers(Texts.of(whole))
+    return None if wrong >= 0 else numbers.tolist()
 
 
 def label_codes(

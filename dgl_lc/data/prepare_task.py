@@ -20,6 +20,7 @@ from .._common.bytes import format_bytes, parse_bytes
 from ..storage import disk_features, disk_graph, node_ids
 from ..storage.array_table import EdgeTable
 from ..storage.disk_features import DiskFeatures, check_stored
+from ..storage.edge_sources import EdgeSource
 from ..storage.feature_rows import FeatureRows
 from ..storage.folder import (
     Build,
@@ -326,11 +327,11 @@ class _Preparation:
         self._write_labels(seed)
         edges, weights = self._edge_list()
         self.feat = self._write_features(dtype)
-        more = {} if weights is None else {"weights": weights}
         self.graph = build_disk_graph(
             edges, len(self.ids), self._folder / "graph",
             memory=self._budget.memory, add_reverse=add_reverse,
-            drop_loops=drop_loops, progress=self._progress, **more,
+            drop_loops=drop_loops, progress=self._progress, weights=weights,
+            weight_dtype=None if weights is None else "float32",
         )  # fmt: skip
 
     def _write_ids(self) -> NodeIds:
@@ -418,7 +419,7 @@ class _Preparation:
                 )
             self._work.array(f"{name}.npy", np.int64).append(nodes)
 
-    def _edge_list(self) -> tuple[Any, Any]:
+    def _edge_list(self) -> tuple[EdgeSource, Any]:
         """What the graph is sorted from: edges, and weights or None."""
         edges = self._sources.edges
         if self.ids.type == ROWS and isinstance(edges.table, EdgeTable):

@@ -9,7 +9,7 @@ import numpy as np
 from dgl import DGLError
 
 from .array_stream import ArrayStream, NpyFile
-from .edge_sources import EdgeSource, _ArrayEdges
+from .edge_sources import ArrayEdges, EdgeSource
 from .keys import array_key, memory_map
 from .npy_header import NpyHeader
 from .npz_stream import Member, member_names
@@ -204,11 +204,10 @@ class EdgeTable(Table):
         self.weights = weights
         kinds = {"source": INT, "target": INT}
         if weights is not None:
-            if weights.dtype.kind != "f" or weights.shape != (
-                source.num_edges,
-            ):
+            is_number = weights.dtype.kind in "iuf"
+            if not is_number or weights.shape != (source.num_edges,):
                 raise DGLError(
-                    f"{weights.what} should hold a float for each of "
+                    f"{weights.what} should hold a number for each of "
                     f"{source.num_edges} edges, got {weights.dtype} of shape "
                     f"{weights.shape}."
                 )
@@ -272,7 +271,7 @@ class EdgeTable(Table):
 
 def array_edges(stream: ArrayStream, weights: ArrayStream | None) -> EdgeTable:
     """Edges of an array (2, m) or (m, 2)."""
-    return EdgeTable(_ArrayEdges(stream), weights)
+    return EdgeTable(ArrayEdges(stream), weights)
 
 
 def npz_member(path: Path, usual: Sequence[str], wanted: str | None) -> str:

@@ -92,13 +92,23 @@ def edge_source(
     )
 
 
-class _ArrayEdges(EdgeSource):
-    """An array (2, m) or (m, 2) of integers."""
+class ArrayEdges(EdgeSource):
+    """An array (2, m) or (m, 2) of integers.
 
-    def __init__(self, array: ArrayStream):
+    Parameters
+    ----------
+    array : ArrayStream
+        The array.
+    pairs : bool
+        Whether it is (m, 2) for sure. Otherwise (2, 2) counts as (2, m).
+    """
+
+    def __init__(self, array: ArrayStream, pairs: bool = False):
         self._array = array
         self.what = array.what
         by_rows, self.num_edges = _layout(array.shape, array.dtype, self.what)
+        if pairs:
+            by_rows, self.num_edges = False, array.shape[0]
         # Columns behind each other, of (m, 2), are rows of (2, m).
         self._in_halves = by_rows != array.fortran
 
@@ -118,14 +128,14 @@ class _ArrayEdges(EdgeSource):
             yield from _collect(array.halves(*rooms), buffers)
 
 
-class NpyEdges(_ArrayEdges):
+class NpyEdges(ArrayEdges):
     """An array (2, m) or (m, 2) in an npy file."""
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(NpyFile(path))
 
 
-class NpzEdges(_ArrayEdges):
+class NpzEdges(ArrayEdges):
     """An array (2, m) or (m, 2) in an npz file, as OGB's edge_index."""
 
     def __init__(self, path: str | os.PathLike, name: str = "edge_index"):

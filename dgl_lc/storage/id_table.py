@@ -8,7 +8,7 @@ probability below (L + 14)^2 / 2^96, whatever the texts are.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class IdTable:
     part, parts : int
         Ids are dealt out to so many parts by their hash; a table holds those
         of one part. :func:`num_parts` says how many are needed.
+    keys : sequence of int, optional
+        What the hash depends on: the same for all parts. Default: those of
+        :func:`random_keys`.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class IdTable:
         room: int | None = None,
         part: int = 0,
         parts: int = 1,
+        keys: Sequence[int] | None = None,
     ):
         slots = int(_ROOMY * num_ids / parts) + 64
         if room is not None:
@@ -69,7 +73,7 @@ class IdTable:
         self._slots = space.array(2 * slots, np.uint64).reshape(slots, 2)
         self._part, self._parts = np.uint64(part), np.uint64(parts)
         self._keys = np.array(
-            [secrets.randbelow(2**61 - 3) + 2 for _ in range(3)], np.uint64
+            random_keys() if keys is None else keys, np.uint64
         )
 
     def add(self, ids: Ids, first: int) -> np.ndarray:
@@ -117,6 +121,11 @@ class IdTable:
 
         _in_threads(work, len(ids))
         return low, high
+
+
+def random_keys() -> list[int]:
+    """Places at which the polynomials of a table are evaluated."""
+    return [secrets.randbelow(2**61 - 3) + 2 for _ in range(2)]
 
 
 def num_parts(num_ids: int, room: int) -> int:

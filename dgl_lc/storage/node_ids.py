@@ -5,7 +5,7 @@ the numbers of the nodes, 0 to n - 1 in this order, nothing is kept.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from .id_table import (
     IdTable,
     least_room,
     num_parts,
+    random_keys,
 )
 from .manifest import FolderKind, expect_files, read_manifest, verify_files
 from .npy_file import map_file
@@ -148,21 +149,26 @@ class NodeIds:
                 text = np.array(self._map("text.npy")[begins[0] : begins[-1]])
                 yield low, Texts(text, begins - begins[0])
 
-    def table(self, room: int, part: int = 0, parts: int = 1) -> IdTable:
-        """A table of all ids, or of one part of them; an error for twins."""
-        while True:
-            table = IdTable(len(self), room, part, parts)
-            twins = self._add_all(table)
-            if twins is None:
-                return table
-            first, second = self.of(np.array(twins)).tolist()
-            if first == second:
-                raise DGLError(
-                    f"the id {first!r} stands for node {twins[0]} and for node "
-                    f"{twins[1]} (rows, counted from 0): every node needs an "
-                    f"id of its own."
-                )
-            # Two texts with one hash: the next table has other keys.
+    def _table(
+        self, room: int, part: int, parts: int, keys: Sequence[int]
+    ) -> IdTable:
+        """A table of one part of the ids; two equal ids are an error."""
+        table = IdTable(len(self), room, part, parts, keys)
+        twins = self._add_all(table)
+        if twins is None:
+            return table
+        first, second = self.of(np.array(twins)).tolist()
+        if first != second:
+            # Nobody will ever see this.
+            raise DGLError(
+                f"the ids {first!r} and {second!r} have the same hash: begin "
+                f"again with resume=False, which takes another hash."
+            )
+        raise DGLError(
+            f"the id {first!r} stands for two nodes, the rows {twins[0]} and "
+            f"{twins[1]} of the features (counted from 0): every node needs "
+            f"an id of its own."
+        )
 
     def _add_all(self, table: IdTable) -> tuple[int, int] | None:
         for low, ids in self.batches():
@@ -175,7 +181,12 @@ class NodeIds:
         return None
 
     def finders(
-        self, room: int, what: str, budget: Budget, begin: int = 0
+        self,
+        room: int,
+        what: str,
+        budget: Budget,
+        begin: int = 0,
+        keys: Sequence[int] | None = None,
     ) -> Iterator["Finder"]:
         """Find nodes by a table of all ids, one part of it after another.
 
@@ -189,15 +200,19 @@ class NodeIds:
             The whole budget, for messages.
         begin : int
             The first part.
+        keys : sequence of int, optional
+            What decides which ids are in which part. A run that resumes needs
+            those of the run before it.
         """
+        keys = random_keys() if keys is None else keys
         parts = self.num_parts(room, what, budget)
         if parts > 1 and not begin:
             # Twins of all parts are found before the long work begins.
             for part in range(1, parts):
-                self.table(room, part, parts)
+                self._table(room, part, parts, keys)
         for part in range(begin, parts):
             is_rows = self.type == ROWS
-            table = None if is_rows else self.table(room, part, parts)
+            table = None if is_rows else self._table(room, part, parts, keys)
             yield Finder(self, table, what)
             # Freed before the next one is made.
             del table

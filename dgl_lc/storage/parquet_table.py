@@ -43,10 +43,12 @@ class ParquetTable(Table):
             with self._open(path) as file:
                 schema = file.schema_arrow
                 found = self._kinds(schema)
-                if path is files[0]:
+                count = file.metadata.num_rows
+                if not rows:
+                    # The first file that has rows, or the last one.
                     kinds = found
                     self._types = {f.name: f.type for f in schema}
-                elif found != kinds:
+                elif found != kinds and count:
                     name = next(
                         name
                         for name in {**kinds, **found}
@@ -57,7 +59,7 @@ class ParquetTable(Table):
                         f"{files[0]} has {kinds.get(name)}: all files need "
                         f"the same columns."
                     )
-                rows += file.metadata.num_rows
+                rows += count
         super().__init__(what, files, kinds, rows)
 
     def _kinds(self, schema: Any) -> dict[str, str]:

@@ -63,31 +63,41 @@ class TextTable(Table):
         delimiter: str | None = None,
     ):
         self._arrow = import_arrow(files[0])
-        begin = self._first_block(files[0])
-        if not begin.strip():
-            raise DGLError(f"{files[0]} is empty.")
-        self._delimiter = delimiter or _find_delimiter(files[0], begin)
-        rows = self._parse_first(files[0], begin)
-        if header is None:
-            header = _looks_like_header(rows)
-        first = [column.to_list() for column in (c[:1] for c in rows)]
-        names = [str(place) for place in range(len(rows))]
-        if header:
-            names = [texts[0] for texts in first]
-            rows = [column[1:] for column in rows]
-        for name in names:
-            if names.count(name) > 1:
-                raise DGLError(
-                    f"{files[0]} has two columns {name!r}: rename one, or pass "
-                    f"header=False if the first row is not a header."
-                )
+        for path in files:
+            names, rows, header = self._first_rows(path, header, delimiter)
+            # A file that has nothing but a header does not tell the kinds.
+            if len(rows[0]):
+                break
         kinds = {
             name: _guess_kind(column)
             for name, column in zip(names, rows, strict=True)
         }
-        self.header = header
-        options = {"header": header, "delimiter": self._delimiter}
+        self.header = bool(header)
+        options = {"header": self.header, "delimiter": self._delimiter}
         super().__init__(what, files, kinds, None, options)
+
+    def _first_rows(
+        self, path: Path, header: bool | None, delimiter: str | None
+    ) -> tuple[list[str], list[Texts], bool]:
+        """The names of the columns, the first rows, whether names are given."""
+        begin = self._first_block(path)
+        if not begin.strip():
+            raise DGLError(f"{path} is empty.")
+        self._delimiter = delimiter or _find_delimiter(path, begin)
+        rows = self._parse_first(path, begin)
+        if header is None:
+            header = _looks_like_header(rows)
+        names = [str(place) for place in range(len(rows))]
+        if header:
+            names = [column[:1].to_list()[0] for column in rows]
+            rows = [column[1:] for column in rows]
+        for name in names:
+            if names.count(name) > 1:
+                raise DGLError(
+                    f"{path} has two columns {name!r}: rename one, or pass "
+                    f"header=False if the first row is not a header."
+                )
+        return names, rows, header
 
     def _first_block(self, path: Path) -> bytes:
         with self._open(path) as (_, stream):
