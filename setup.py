@@ -46,6 +46,7 @@ setup(
             "hypothesis",
             "import-linter",
             "mypy",
+            "pyarrow>=14",
             "pytest",
             "pytest-timeout",
             "pytest-xdist",
@@ -56,6 +57,8 @@ setup(
             "and platform_machine == 'x86_64'",
         ],
         "bench": ["scipy", "torch_geometric"],
+        # Reads csv and parquet files in dgl_lc.data.prepare.
+        "tables": ["pyarrow>=14"],
     },
     entry_points={"console_scripts": ["dgl-lc = dgl_lc.cli:main"]},
     classifiers=[

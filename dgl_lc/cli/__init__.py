@@ -21,6 +21,7 @@ from .. import __version__
 #: ``kept``, which says what an interrupted command leaves for the next call.
 COMMANDS = {
     "demo": "train models and their LC versions on a generated graph",
+    "prepare": "turn files of your own into a task on disk",
     "train": "train a model on a data set of your own",
     "predict": "predict the classes of nodes with a saved model",
     "plan": "show how the precomputation of a graph of a given size would be "

@@ -8,6 +8,7 @@ from .files import save_npz
 from .node_data import NodeData
 from .ogb_binary import prepare_ogb
 from .papers_like import write_papers_like
+from .prepare_task import prepare
 from .sources import load, open_data
 from .synthetic import block_model, power_law_graph
 
@@ -21,6 +22,7 @@ __all__ = [
     "DiskData",
     "DiskFeatures",
     "build_disk_graph",
+    "prepare",
     "prepare_ogb",
     "write_features",
     "write_papers_like",

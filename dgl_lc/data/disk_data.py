@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from dgl import DGLError
 
+from ..node_rows import check_ids
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
 from ..storage.manifest import (
@@ -15,10 +17,15 @@ from ..storage.manifest import (
     read_manifest,
     verify_files,
 )
+from ..storage.node_ids import NodeIds
 from ..storage.npy_file import map_file
 from .node_data import SPLITS, task_counts
 
-KIND = FolderKind("task", "prepare_ogb", ("graph", "feat"))
+KIND = FolderKind(
+    "task", "prepare or prepare_ogb", ("graph", "feat", "ids", "edges")
+)
+#: The files of a task, beside those of its folders.
+FILES = ("labels.npy", *(f"{split}.npy" for split in SPLITS))
 
 
 class DiskData:
@@ -27,7 +34,7 @@ class DiskData:
     Parameters
     ----------
     path : path
-        The folder, written by
+        The folder, written by :func:`~dgl_lc.data.prepare` or
         :func:`~dgl_lc.data.prepare_ogb`.
 
     Attributes
@@ -40,11 +47,14 @@ class DiskData:
         The class of each node, int64, mapped into memory; -1 where there is
         none.
     train, valid, test : Tensor
-        int64 node ids.
+        int64 node numbers; empty if the task was prepared without a split.
     num_classes : int
-        How many classes there are.
+        How many classes there are; 0 if the task was prepared without labels.
+    class_names : list of str, or None
+        The user's names of the classes; None if the classes are their own
+        names.
     name : str
-        The name of the dataset.
+        The name of the dataset, or of the folder.
     key : str
         Stands for the content of all of it.
     """
@@ -54,11 +64,18 @@ class DiskData:
         self.manifest = read_manifest(self.path, KIND)
         self.graph = DiskGraph(self.path / "graph")
         self.feat = DiskFeatures(self.path / "feat")
-        for part in (self.graph, self.feat):
+        parts: list[DiskGraph | DiskFeatures | NodeIds]
+        parts = [self.graph, self.feat]
+        self._ids: NodeIds | None = None
+        # OGB's tasks have no ids of their own.
+        if len(self.manifest["parts"]) > len(parts):
+            self._ids = NodeIds(self.path / "ids")
+            parts.append(self._ids)
+        for part in parts:
             if part.key not in self.manifest["parts"]:
                 raise DGLError(
                     f"{part.path} is not the one that {self.path} was made "
-                    f"with: remove {self.path} and run prepare_ogb again."
+                    f"with: remove {self.path} and run {KIND.maker} again."
                 )
         # Labels and ids are small, and no reader checks them later.
         verify_files(self.path, self.manifest)
@@ -75,13 +92,15 @@ class DiskData:
         self.valid = self._tensor("valid.npy").clone()
         self.test = self._tensor("test.npy").clone()
         self.num_classes: int = self.manifest["num_classes"]
-        self.name: str = self.manifest["name"]
+        content = self.manifest.content
+        self.name: str = content.get("name", self.path.resolve().name)
+        self.class_names: list[str] | None = content.get("class_names")
         for split in SPLITS:
             ids = getattr(self, split)
             if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
                 raise DGLError(
                     f"{self.path / split}.npy holds ids that are no nodes: "
-                    f"run prepare_ogb again."
+                    f"run {KIND.maker} again."
                 )
 
     def _tensor(self, name: str) -> torch.Tensor:
@@ -98,9 +117,58 @@ class DiskData:
         """Columns of the features."""
         return self.feat.shape[1]
 
+    def ids_of(self, nodes: Any) -> np.ndarray:
+        """The user's own ids of nodes.
+
+        Parameters
+        ----------
+        nodes : Tensor or sequence of int
+            Node numbers.
+
+        Returns
+        -------
+        ndarray
+            int64, or an object array of str. The node numbers themselves if
+            no ids were given.
+        """
+        found = check_ids(nodes, "nodes")
+        if len(found) and int(found.max()) >= self.graph.num_nodes():
+            raise DGLError(
+                f"nodes holds {int(found.max())}, but there are nodes 0 to "
+                f"{self.graph.num_nodes() - 1}."
+            )
+        numbers = found.numpy()
+        return numbers if self._ids is None else self._ids.of(numbers)
+
+    def find_nodes(self, ids: Any) -> torch.Tensor:
+        """The node numbers, int64, of the user's own ids.
+
+        It reads all ids of the task once, and takes memory for the given ones
+        only. Ids that no node has are an error.
+
+        Parameters
+        ----------
+        ids : sequence of int or of str
+            A list, an array or a tensor.
+        """
+        if self._ids is None:
+            found = check_ids(ids, "ids")
+            if len(found) and int(found.max()) >= self.graph.num_nodes():
+                raise DGLError(
+                    f"ids holds {int(found.max())}, but there are nodes 0 to "
+                    f"{self.graph.num_nodes() - 1}."
+                )
+            return found
+        given = self._ids.convert(ids, "ids")
+        nodes = self._ids.find(given)
+        self._ids.check_known(given, nodes, "ids")
+        return torch.from_numpy(nodes)
+
     def verify(self) -> None:
         """Read all files; an error names one that is not as written."""
         verify_files(self.path, self.manifest)
+        if self._ids is not None:
+            self._ids.verify()
         self.graph.verify()
         self.feat.verify()
 

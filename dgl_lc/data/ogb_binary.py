@@ -24,11 +24,10 @@ from ..storage.npz_stream import Member
 from ..storage.sort_edges import build_disk_graph
 from ..storage.sort_memory import Budget
 from ..storage.write_features import feature_source, write_features
-from .disk_data import KIND, DiskData
+from .disk_data import FILES, KIND, DiskData
 from .disk_labels import split_room, write_labels, write_split
 from .ogb_download import OgbDataset, find_files
 
-_FILES = ("labels.npy", "train.npy", "valid.npy", "test.npy")
 #: Those that OGB stores as binary files, with one graph.
 DATASETS = {
     "ogbn-papers100M": OgbDataset("papers100M-bin", "time", 172, 140 * 10**9)
@@ -92,7 +91,7 @@ def prepare_ogb(
             f"name={name!r} is not known: choose one of {', '.join(DATASETS)}. "
             f"Smaller ones are read by load_ogb."
         )
-    check_output(Path(out), KIND, _FILES, resume=True)
+    check_output(Path(out), KIND, FILES, resume=True)
     # Before the hours that the edges take.
     split_room(Budget(parse_bytes(memory)))
     stored = check_stored(dtype)
@@ -110,7 +109,10 @@ def prepare_ogb(
     data = home / "raw" / "data.npz"
     if data.exists():
         _check_rows(data, feature_source(data).shape[0], _num_nodes(data))
-    graph_options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
+    graph_options: dict[str, Any] = {
+        "add_reverse": add_reverse,
+        "drop_loops": drop_loops,
+    }
     feat_options = {"width": width, "dtype": stored.name}
 
     def make_graph() -> DiskGraph:
@@ -239,7 +241,7 @@ def _labels_and_split(
         stamp.pop("modified", None)
         stamp.pop("inode", None)
     options = {"name": name, "graph": graph.key, "feat": feat.key}
-    with build(out, KIND, _FILES, made_from, options) as work:
+    with build(out, KIND, FILES, made_from, options) as work:
         if work is None:
             return
         n, classes = graph.num_nodes(), dataset.num_classes

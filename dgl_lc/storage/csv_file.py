@@ -19,7 +19,7 @@ CSV_BYTES = 2 << 20
 
 
 def read_tables(
-    path: Path, dtype: Any, *, header: bool = False
+    path: Path, dtype: Any, *, header: bool = False, exact: bool = False
 ) -> Iterator[np.ndarray]:
     """Read a csv file as matrices of numbers, one after another.
 
@@ -31,6 +31,9 @@ def read_tables(
         The type of all numbers.
     header : bool
         Whether the first line has names.
+    exact : bool
+        Whether to read decimals as Python does, to the last bit, which takes
+        longer.
     """
     import pandas as pd  # takes half a second, and only csv files need it
 
@@ -44,6 +47,7 @@ def read_tables(
                 buffered,
                 header=0 if header else None, dtype=dtype, compression=packed,
                 chunksize=_LINES,
+                float_precision="round_trip" if exact else None,
             ) as tables,
         ):  # fmt: skip
             while (table := _next(tables)) is not None:

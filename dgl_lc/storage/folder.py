@@ -238,6 +238,23 @@ def claim(
     return found
 
 
+def discard(path: Path, kind: FolderKind) -> None:
+    """Delete the files of a folder that our own state or manifest names.
+
+    The folder itself goes too if it is empty then. A folder with anything
+    else in it is refused; one that does not exist is fine.
+    """
+    if not path.is_dir():
+        return
+    with locked(path), disk_errors(path):
+        found = _read_own(path, kind)
+        claim(path, kind, sorted(_names_in(found)), {}, resume=False)
+        for draft in _DRAFTS:
+            (path / draft).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        path.rmdir()
+
+
 def _is_empty(path: Path, found: dict[str, Any]) -> bool:
     """Whether a run was begun here and nothing of it was finished."""
     notes = found.get("notes")

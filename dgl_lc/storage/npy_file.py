@@ -150,7 +150,7 @@ class FileEntry:
         return entry
 
 
-_DTYPES = ("<f4", "<f8", "<f2", "<i2", "<i4", "<i8", "<u8")
+_DTYPES = ("<f4", "<f8", "<f2", "<i2", "<i4", "<i8", "<u8", "|u1")
 
 
 def _are_counts(found: Any) -> bool:
