@@ -94,6 +94,7 @@ def _plan_data(args: argparse.Namespace) -> int:
 
     from ..data import open_data
     from ..precompute import estimate, plan
+    from ..training.task_store import edge_weight
 
     out = args.out or Path()
     check_output_folder(out, "--out")
@@ -105,7 +106,7 @@ def _plan_data(args: argparse.Namespace) -> int:
     found = plan(
         data.graph, data.feat, args.hops, nodes=nodes, device=args.device,
         memory=args.memory, dtype=args.dtype and getattr(torch, args.dtype),
-        stored=True,
+        stored=True, **edge_weight(data.graph),
     )  # fmt: skip
     if args.device == "cuda":
         # The time can be measured only where the device is.

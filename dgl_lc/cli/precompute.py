@@ -62,6 +62,7 @@ def _run(args: argparse.Namespace) -> int:
 
     from ..data import open_data
     from ..precompute import block_aggregate
+    from ..training.task_store import edge_weight
 
     data = open_data(args.data, **load_options(args))
     print(data, flush=True)
@@ -73,6 +74,7 @@ def _run(args: argparse.Namespace) -> int:
         self_loop=not args.no_self_loop, nodes=nodes, device=args.device,
         memory=args.memory, host_memory=args.host_memory,
         dtype=args.dtype and getattr(torch, args.dtype), out=args.out,
+        **edge_weight(data.graph),
     )  # fmt: skip
     print(hops)
     return 0

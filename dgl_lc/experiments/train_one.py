@@ -19,7 +19,7 @@ from ..nn.model import HopModel
 from ..node_rows import NodeRows
 from ..storage.disk_graph import DiskGraph
 from ..training import Fit, fit, predict
-from ..training.task_store import check_rows, open_task_store
+from ..training.task_store import check_rows, edge_weight, open_task_store
 from .named_models import make_model
 from .originals import with_self_loops
 
@@ -126,6 +126,7 @@ def _rows(
     nodes = torch.cat(list(splits))
     if "out" not in options:
         _check_rows_fit(model, data, len(nodes), options.get("memory"))
+    options = {**edge_weight(graph), **options}
     feat: Any = data.feat
     if len(nodes) == graph.num_nodes():
         return model.precompute(graph, feat, **options)

@@ -133,6 +133,9 @@ class _ParquetWriter:
     def write(self, ids: np.ndarray, probabilities: np.ndarray) -> None:
         import pyarrow
 
+        if ids.dtype == object:
+            # A column has one type, and ids in memory may be of several.
+            ids = np.array([str(own) for own in ids], dtype=object)
         classes = _classes(self._names, probabilities)
         columns = {"id": pyarrow.array(ids), "class": pyarrow.array(classes)}
         if self._titles:

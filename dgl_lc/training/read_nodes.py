@@ -8,8 +8,7 @@ import torch
 from dgl import DGLError
 
 from ..data import DiskData, NodeData
-from ..storage.numpy_files import check_range, integers, read_npy
-from .write_predictions import ids_of
+from ..storage.numpy_files import integers, read_npy
 
 #: First lines of a text file that are a title, not an id.
 _TITLES = ("id", "ids", "node", "nodes", "node_id")
@@ -30,7 +29,7 @@ def read_nodes(path: str | Path, data: NodeData | DiskData) -> torch.Tensor:
     path = Path(path)
     if not path.exists():
         raise DGLError(f"{path} does not exist.")
-    numbers = ids_of(data, torch.tensor([0])).dtype.kind == "i"
+    numbers = data.ids_of(torch.tensor([0])).dtype.kind == "i"
     if path.suffix == ".npy":
         array = read_npy(path)
         if array.dtype == bool:
@@ -41,7 +40,7 @@ def read_nodes(path: str | Path, data: NodeData | DiskData) -> torch.Tensor:
     if len(ids) == 0:
         raise DGLError(f"{path} is empty: it should hold ids of nodes.")
     try:
-        return _find_nodes(data, ids)
+        return data.find_nodes(ids)
     except DGLError as error:
         raise DGLError(f"{path}: {error}") from None
 
@@ -102,12 +101,3 @@ def _is_number(text: str) -> bool:
         return -(2**63) <= int(text) < 2**63
     except ValueError:
         return False
-
-
-def _find_nodes(data: NodeData | DiskData, ids: np.ndarray) -> torch.Tensor:
-    """Return the numbers of the nodes that have these ids."""
-    find = getattr(data, "find_nodes", None)
-    if find is not None:
-        return find(ids)
-    check_range(ids, data.graph.num_nodes(), "it", "nodes")
-    return torch.from_numpy(ids)

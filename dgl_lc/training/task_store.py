@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import dgl
 import numpy as np
 import torch
 from dgl import DGLError
@@ -17,6 +18,7 @@ from ..nn.model import HopModel
 from ..node_rows import NodeRows
 from ..precompute import open_store
 from ..precompute.request import Request
+from ..storage.disk_graph import DiskGraph
 
 
 def open_task_store(
@@ -39,7 +41,8 @@ def open_task_store(
     rows = open_store(path)
     made_from = _made_from(rows)
     # The keys of the same call with this task.
-    head = Request.of(data.graph, data.feat, 0).store_head()
+    weight = edge_weight(data.graph).get("edge_weight")
+    head = Request.of(data.graph, data.feat, 0, weight=weight).store_head()
     different = [
         name
         for name in ("graph", "features")
@@ -57,6 +60,17 @@ def open_task_store(
     except DGLError as error:
         raise DGLError(f"{path} does not suit the model: {error}") from None
     return rows
+
+
+def edge_weight(graph: dgl.DGLGraph | DiskGraph) -> dict[str, Any]:
+    """Return the option of a precomputation that applies a task's weights.
+
+    It is empty for a graph without weights, and for one on disk, whose weights
+    are applied anyway.
+    """
+    if isinstance(graph, DiskGraph) or "weight" not in graph.edata:
+        return {}
+    return {"edge_weight": graph.edata["weight"]}
 
 
 def _made_from(rows: Any) -> dict[str, Any]:

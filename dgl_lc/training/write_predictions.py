@@ -22,7 +22,7 @@ from ..nn.model import HopModel, SeveralFilters
 from ..node_rows import NodeRows, check_ids
 from .predict import check_output, model_device
 from .prediction_files import check_prediction_file, make_writer
-from .task_store import has_row
+from .task_store import edge_weight, has_row
 from .tensor_files import locked
 
 
@@ -155,7 +155,7 @@ def write_predictions(
                     found = _predict(
                         model, ids, wanted.lacks(part), rows, computed
                     )
-                    writer.write(ids_of(data, ids), found)
+                    writer.write(data.ids_of(ids), found)
                     bar.update(len(ids))
         writer.close()
 
@@ -290,7 +290,7 @@ def _compute(
     ids = wanted.numbers(part)[wanted.lacks(part)].unique()
     if len(ids) == 0:
         return None
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {**edge_weight(data.graph)}
     if memory is not None:
         budget = parse_bytes(memory)
         # Such a model precomputes for one filter after the other.
@@ -319,9 +319,3 @@ def _predict(
         logits = check_output(model(None, batch))
         found[own.numpy()] = logits.float().softmax(dim=1).cpu().numpy()
     return found
-
-
-def ids_of(data: NodeData | DiskData, nodes: torch.Tensor) -> np.ndarray:
-    """Return the user's own ids of nodes; their numbers where none exist."""
-    own = getattr(data, "ids_of", None)
-    return nodes.numpy() if own is None else own(nodes)

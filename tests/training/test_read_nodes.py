@@ -47,8 +47,8 @@ def test_a_mask(tmp_path):
         ("7,8\n", "a row with 2 columns"),
         ("", "is empty"),
         ("id\n", "is empty"),
-        ("400\n", "ids.csv: it holds 400"),
-        ("-1\n", "ids.csv: it holds -1"),
+        ("400\n", "ids.csv: ids holds 400"),
+        ("-1\n", "ids.csv: ids holds -1"),
     ],
 )
 def test_bad_files_are_named(text, message, tmp_path):
