@@ -1,6 +1,7 @@
 """``dgl-lc precompute``."""
 
 import numpy as np
+import pytest
 import torch
 
 from dgl_lc.cli import main
@@ -51,3 +52,28 @@ def test_a_folder_named_graph_beside_npy_files_does_not_matter(tmp_path):
     ]
     assert main(call) == 0
     assert open_store(out).shape[0] == 60
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--hops", "100000000"], "--hops: should be at most 1000"),
+        (["--hops", "-1"], "--hops: should be at least 0"),
+        (["--device", "foo"], "--device"),
+        (["--memory", "much"], "--memory"),
+        (["--memory", "1KiB"], "is too small"),
+        (["--out", "/proc/hops"], "--out /proc/hops"),
+        (["--data", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_flags_are_named(flags, message, tmp_path, refused):
+    call = ["precompute", "--data", "synthetic:300", "--hops", "2", "--out"]
+    assert message in refused(*call, tmp_path / "hops", *flags)
+    assert not (tmp_path / "hops").exists()
+
+
+def test_a_file_is_not_a_folder(tmp_path, refused):
+    (tmp_path / "file").write_text("precious")
+    call = ["precompute", "--data", "synthetic:300", "--hops", "2", "--out"]
+    assert "is a file" in refused(*call, tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "precious"
