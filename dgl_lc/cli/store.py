@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .._common.bytes import format_bytes
 from ..precompute import open_store
+from ..storage.hop_store import StoredHops
 from .flags import Commands
 
 
@@ -22,7 +23,20 @@ def add_command(commands: Commands) -> None:
 
 
 def _info(args: argparse.Namespace) -> int:
-    hops = open_store(args.path)
+    found = open_store(args.path)
+    if isinstance(found, StoredHops):
+        _print_hops(found)
+        return 0
+    print(f"inputs   {len(found)}, in {len(found.parts)} hop stores")
+    for number, name in enumerate(found.names):
+        print(f"{number:<8} {name}")
+    for name, part in found.parts.items():
+        print(f"\n{name}")
+        _print_hops(part)
+    return 0
+
+
+def _print_hops(hops: StoredHops) -> None:
     head = hops.head
     filter_ = ", ".join(f"{k}={v}" for k, v in vars(head.spec).items())
     print(
@@ -35,11 +49,13 @@ def _info(args: argparse.Namespace) -> int:
     )
     for name, key in head.made_from.items():
         print(f"{name:<8} {key}")
-    return 0
 
 
 def _verify(args: argparse.Namespace) -> int:
-    hops = open_store(args.path)
-    hops.verify()
-    print(f"all {hops.shape[0]:,} rows match their checksums")
+    found = open_store(args.path)
+    found.verify()
+    parts = ""
+    if not isinstance(found, StoredHops):
+        parts = f" of all {len(found.parts)} parts"
+    print(f"all {found.shape[0]:,} rows{parts} match their checksums")
     return 0

@@ -1,6 +1,6 @@
 """Block-wise precomputation of hop features."""
 
-from ..storage.hop_store import open_store
+from ..storage.input_store import open_store
 from .api import block_aggregate, plan
 from .graph.edge_blocks import edge_blocks, normalize
 from .planning.calibrate import calibrate

@@ -203,24 +203,24 @@ class StoredHops(HopFeatures):
                 f"precompute the store again with resume=False."
             )
 
-    def _check_once(self) -> None:
+    def check_once(self) -> None:
         """Compare all rows with their checksums, once for an open store."""
         self._check_length()
         if not self._is_checked:
             self.verify()
 
     def __getitem__(self, key: Any) -> Any:
-        self._check_once()
+        self.check_once()
         return super().__getitem__(key)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        self._check_once()
+        self.check_once()
         return super().__iter__()
 
     @property
     def stack(self) -> torch.Tensor:
         """The rows of all hops in memory, hop after hop, checked."""
-        self._check_once()
+        self.check_once()
         return super().stack
 
     def prefetch(self, places: torch.Tensor) -> None:
@@ -287,7 +287,7 @@ class StoredHops(HopFeatures):
 
 
 def _reopen(path: str, key: str) -> StoredHops:
-    found = open_store(path)
+    found = open_hop_store(path)
     if found.key != key:
         raise DGLError(
             f"{path} is not the store that was pickled: it was written again "
@@ -296,26 +296,8 @@ def _reopen(path: str, key: str) -> StoredHops:
     return found
 
 
-def open_store(path: str | os.PathLike) -> StoredHops:
-    """Open hop features that are stored on disk, memory-mapped.
-
-    Parameters
-    ----------
-    path : path
-        The folder that was given as ``out`` to
-        :func:`dgl_lc.block_aggregate`.
-
-    Examples
-    --------
-    >>> import dgl, tempfile, torch
-    >>> from dgl_lc.precompute import block_aggregate, open_store
-    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = f"{folder}/hops"
-    ...     _ = block_aggregate(g, torch.eye(3), K=2, out=path)
-    ...     open_store(path).rows(torch.tensor([2]))
-    HopFeatures(hops=[0, 1, 2], rows=1, columns=3, dtype=torch.float32)
-    """
+def open_hop_store(path: str | os.PathLike) -> StoredHops:
+    """Open hop features of one filter that are stored on disk."""
     folder = Path(path)
     return StoredHops(folder, read_manifest(folder, KIND))
 

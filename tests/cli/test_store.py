@@ -4,6 +4,7 @@ import pytest
 
 from dgl_lc.cli import main
 from dgl_lc.data import block_model
+from dgl_lc.nn import FSGNN
 from dgl_lc.precompute import block_aggregate
 
 
@@ -37,6 +38,39 @@ def test_verify_finds_a_changed_byte(store, refused, capsys):
         file.seek(200)
         file.write(bytes([byte ^ 1]))
     assert "differ" in refused("store", "verify", str(path))
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+@pytest.mark.parametrize("name", ["rows.npy", "checksums.npy", "nodes.npy"])
+def test_a_truncated_or_missing_file_is_named(store, refused, command, name):
+    path, _ = store
+    kept = (path / name).read_bytes()
+    for length in (0, 128, len(kept) - 1):
+        (path / name).write_bytes(kept[:length])
+        message = refused("store", command, str(path))
+        assert f"{name} has {length} bytes" in message
+    (path / name).unlink()
+    assert f"{name} cannot be opened" in refused("store", command, str(path))
+
+
+def test_all_parts_of_a_store_of_inputs_are_shown(tmp_path, refused, capsys):
+    data = block_model(400, 3, 8)
+    path = tmp_path / "inputs"
+    FSGNN(8, 4, 3, K=1).precompute(data.graph, data.feat, out=path)
+    assert main(["store", "info", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert "inputs   3, in 2 hop stores" in text
+    assert "2        hop 1 (norm='both', self_loop=False)" in text
+    assert "with-loops\nrows     400\nhops     0, 1\n" in text
+    assert "without-loops\nrows     400\nhops     1\n" in text
+    assert main(["store", "verify", str(path)]) == 0
+    assert "all 400 rows of all 2 parts match" in capsys.readouterr().out
+    with open(path / "without-loops/rows.npy", "r+b") as file:
+        file.seek(200)
+        file.write(b"\xff" * 9)
+    assert "differ" in refused("store", "verify", str(path))
+    (path / "without-loops/rows.npy").write_bytes(b"")
+    assert "rows.npy has 0 bytes" in refused("store", "info", str(path))
 
 
 def test_a_folder_without_a_store_is_named(tmp_path, refused):
