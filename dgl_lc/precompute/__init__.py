@@ -2,6 +2,7 @@
 
 from ..storage.input_store import open_store
 from .api import block_aggregate, plan
+from .extend import extend_store
 from .graph.edge_blocks import edge_blocks, normalize
 from .planning.calibrate import calibrate
 
@@ -9,6 +10,7 @@ __all__ = [
     "block_aggregate",
     "calibrate",
     "edge_blocks",
+    "extend_store",
     "normalize",
     "open_store",
     "plan",

@@ -211,7 +211,7 @@ class StoreSink:
     @contextlib.contextmanager
     def columns(self, first: int, last: int) -> Iterator[None]:
         self._first, self._last, self._staged = first, last, {}
-        with self._writer.columns(last):
+        with self._writer.block(last):
             yield
             for hop, rows in self._staged.items():
                 self.keep(hop, rows, None)

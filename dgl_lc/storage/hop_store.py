@@ -30,7 +30,9 @@ from .manifest import FolderKind, Manifest, expect_files, read_manifest
 from .npy_file import check_chunks, map_file, tensor_of, verify_file
 from .row_checksums import add_checksums, factors
 
-KIND = FolderKind("hop store", "block_aggregate(out=)")
+#: Where a store that is merged of two keeps the second while it is written.
+COMPUTED = "computed"
+KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED,))
 ROWS, CHECKSUMS, NODES = "rows.npy", "checksums.npy", "nodes.npy"
 
 
@@ -222,6 +224,19 @@ class StoredHops(HopFeatures):
         """The rows of all hops in memory, hop after hop, checked."""
         self.check_once()
         return super().stack
+
+    def as_features(self, hop: int) -> torch.Tensor | np.ndarray:
+        """Give a hop as features from which further hops are computed.
+
+        It is a memory map, which the engine reads as it would read a hop of
+        its own: the sums are the same to the last bit. NumPy has no
+        bfloat16, for which a tensor makes no difference.
+        """
+        self.check_once()
+        number = self.hops.index(hop)
+        if self._head.kind == "bfloat16":
+            return self._tensor(number)
+        return self._array[:, number]
 
     def prefetch(self, places: torch.Tensor) -> None:
         """Ask the disk for rows that are needed soon.
