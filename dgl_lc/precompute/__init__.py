@@ -5,13 +5,16 @@ from .api import block_aggregate, plan
 from .extend import extend_store
 from .graph.edge_blocks import edge_blocks, normalize
 from .planning.calibrate import calibrate
+from .update import find_reach, update_store
 
 __all__ = [
     "block_aggregate",
     "calibrate",
     "edge_blocks",
     "extend_store",
+    "find_reach",
     "normalize",
     "open_store",
     "plan",
+    "update_store",
 ]
