@@ -21,7 +21,7 @@ MOVED = {
     "dgl_lc.precompute.memory": "dgl_lc._common.bytes",
     "dgl_lc.precompute.published": "dgl_lc.precompute.planning.published",
     "dgl_lc.precompute.reference": "dgl_lc.testing.reference",
-    "dgl_lc.precompute.selftest": "dgl_lc.cli.selftest",
+    "dgl_lc.precompute.selftest": "dgl_lc.testing.selftest",
     "dgl_lc.precompute.store": "dgl_lc.storage.hop_store",
 }
 

@@ -5,12 +5,13 @@ import mmap
 import re
 
 import numpy as np
+import psutil
 from dgl import DGLError
 
 _UNITS = {
     "": 1, "B": 1,
-    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "PB": 10**15,
+    "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "PIB": 2**50,
 }  # fmt: skip
 
 #: No machine has so many.
@@ -68,12 +69,36 @@ def format_bytes(size: float) -> str:
     >>> format_bytes(1610612736)
     '1.5 GiB'
     """
-    units = ["B", "KiB", "MiB", "GiB", "TiB"]
-    while abs(size) >= 1024 and len(units) > 1:
+    units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
+    while round(abs(size)) >= 1024 and len(units) > 1:
         size /= 1024
         units.pop(0)
-    unit = units[0]
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+    # Three digits, but never as a power of ten.
+    whole = units[0] == "B" or abs(size) >= 100
+    return f"{size:.0f} {units[0]}" if whole else f"{size:.3g} {units[0]}"
+
+
+def require_memory(size: int, subject: str, remedy: str) -> None:
+    """Raise an error if this machine has less memory available.
+
+    An allocation that is too large need not fail: the system may give the
+    memory and end the process when it is used.
+
+    Parameters
+    ----------
+    size : int
+        Bytes, at least, that will be allocated.
+    subject : str
+        What needs them, with the argument that it depends on.
+    remedy : str
+        What to do about it.
+    """
+    available = psutil.virtual_memory().available
+    if size > available:
+        raise DGLError(
+            f"{subject} needs at least {format_bytes(size)} of memory, and "
+            f"{format_bytes(available)} are available: {remedy}."
+        )
 
 
 def row_stride(width: int, itemsize: int) -> int:

@@ -1,48 +1,118 @@
-"""The command ``dgl-lc``; each of its commands is a module here."""
+"""The command ``dgl-lc``; each of its commands is a module here.
+
+A command's module is imported when the command is called, and imports torch
+and DGL when it runs, so that ``dgl-lc --help`` answers at once.
+"""
 
 import argparse
+import importlib
+import signal
 import sys
-
-from dgl import DGLError
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, NoReturn
 
 from .. import __version__
-from . import (
-    calibrate,
-    demo,
-    plan,
-    precompute,
-    reproduce,
-    selftest,
-    store,
-    train,
-    tune,
-)
 
-_COMMANDS = (
-    demo, train, plan, precompute, selftest, tune, reproduce, store, calibrate,
-)  # fmt: skip
+#: The commands and their help. The module of the same name here defines
+#: ``add_command``, which adds the command's parser and sets its defaults:
+#: ``run``, which does the work and returns the exit code, and optionally
+#: ``kept``, which says what an interrupted command leaves for the next call.
+COMMANDS = {
+    "demo": "train models and their LC versions on a generated graph",
+    "train": "train a model on a data set of your own",
+    "plan": "show how the precomputation of a graph of a given size would be "
+    "cut into blocks, and what it costs",
+    "precompute": "compute hop features and store them on disk",
+    "selftest": "check that a GPU computes exact results within its memory, "
+    "measure its speed, and print a report",
+    "tune": "tune a model's parameters on the validation nodes",
+    "reproduce": "reproduce the paper's tables and figures",
+    "store": "inspect or verify a hop store",
+    "calibrate": "measure the coefficients of the published optimiser",
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as those of the commands are."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"dgl-lc: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command and return its exit code: 2 if an argument is wrong."""
-    args = _make_parser().parse_args(argv)
-    try:
-        return args.run(args)
-    except DGLError as error:
-        print(f"dgl-lc: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
+    """Run a command and return its exit code.
+
+    It is 2 if an argument is wrong, and 130 after Ctrl-C.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    kept = None
+    with _signals_interrupt() as received:
+        try:
+            args = _make_parser(argv).parse_args(argv)
+            kept = getattr(args, "kept", None)
+            return args.run(args)
+        except BaseException as error:
+            # Libraries may turn an interrupt into an error of their own.
+            if not received and not isinstance(error, KeyboardInterrupt):
+                return _report(error)
+            _say(f"interrupted; {kept}" if kept else "interrupted")
+            return 128 + (received or [signal.SIGINT])[0]
+
+
+def _report(error: BaseException) -> int:
+    """Print an error that a user can mend in one line; raise any other."""
+    if isinstance(error, BrokenPipeError):
         return 0
+    # An error of DGL can only be raised after DGL was imported.
+    dgl_error = getattr(sys.modules.get("dgl"), "DGLError", OSError)
+    if not isinstance(error, (dgl_error, OSError, MemoryError)):
+        raise error
+    _say(str(error) or "there is not enough memory")
+    return 2
 
 
-def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _say(text: str) -> None:
+    print(f"dgl-lc: {' '.join(text.split())}", file=sys.stderr)
+
+
+def _make_parser(argv: list[str]) -> argparse.ArgumentParser:
+    """Make the parser, with the flags of the command that is called."""
+    parser = _Parser(
         prog="dgl-lc",
         description="Graph neural networks that train like an MLP, by "
         "block-wise precomputation of hop features.",
     )
     parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add_command(commands)
+    called = next((word for word in argv if word != "--"), None)
+    for name, text in COMMANDS.items():
+        if name == called:
+            module = importlib.import_module(f".{name}", __name__)
+            module.add_command(commands)
+            commands.choices[name].description = f"{text[0].upper()}{text[1:]}."
+        else:
+            commands.add_parser(name, help=text)
     return parser
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[list[int]]:
+    """Let SIGTERM interrupt as Ctrl-C does; yield the signals that came."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before: dict[int, Callable[..., Any] | int | None] = {}
+    try:
+        # Only the main thread can set handlers.
+        with suppress(ValueError):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                before[number] = signal.signal(number, interrupt)
+        yield received
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -3,15 +3,12 @@
 import argparse
 import dataclasses
 
-from ..precompute import calibrate
-from .flags import Commands
+from .flags import Commands, check_device
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "calibrate", help="measure the coefficients of the published optimiser"
-    )
+    parser = commands.add_parser("calibrate")
     parser.add_argument(
         "--device", default="cpu",
         help="device to measure: cpu or cuda (default: %(default)s)",
@@ -20,6 +17,9 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    for name, value in dataclasses.asdict(calibrate(args.device)).items():
+    from ..precompute import calibrate
+
+    found = calibrate(check_device(args.device))
+    for name, value in dataclasses.asdict(found).items():
         print(f"{name:<8} {value:.3f}")
     return 0

@@ -3,33 +3,33 @@
 import argparse
 from pathlib import Path
 
-from ..experiments.compare_models import run_demo
-from .flags import Commands
+from .flags import Commands, check_output_folder, count, given_path, seed
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "demo", help="train models and their LC versions on a generated graph"
-    )
+    parser = commands.add_parser("demo")
     add = parser.add_argument
-    add("--nodes", type=int, default=20_000,
+    add("--nodes", type=count, default=20_000,
         help="number of nodes of the generated graph "
         "(default: %(default)s)")  # fmt: skip
-    add("--epochs", type=int, default=150,
+    add("--epochs", type=count, default=150,
         help="maximum number of epochs per model "
         "(default: %(default)s)")  # fmt: skip
-    add("--hid-feats", type=int, default=128,
+    add("--hid-feats", type=count, default=128,
         help="hidden feature size (default: %(default)s)")  # fmt: skip
-    add("--out", type=Path, default=Path("dgl-lc-demo"),
+    add("--out", type=given_path, default=Path("dgl-lc-demo"),
         help="folder for the table and the figure "
         "(default: %(default)s)")  # fmt: skip
-    add("--seed", type=int, default=0,
+    add("--seed", type=seed, default=0,
         help="random seed of graph, weights and dropout "
         "(default: %(default)s)")  # fmt: skip
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..experiments.compare_models import run_demo
+
+    check_output_folder(args.out, "--out")
     run_demo(args.nodes, args.epochs, args.hid_feats, args.out, args.seed)
     return 0

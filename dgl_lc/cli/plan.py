@@ -1,27 +1,17 @@
 """``dgl-lc plan``: show how a precomputation would be cut into blocks."""
 
 import argparse
+from typing import TYPE_CHECKING
 
-from dgl import DGLError
+from .flags import DTYPES, Commands, check_at_least, refuse
 
-from .._common.bytes import parse_bytes
-from .._common.dtypes import VALUE_TYPES
-from .._common.threads import num_threads
-from ..precompute import calibrate
-from ..precompute.planning.cpu import make_plan
-from ..precompute.planning.device import make_device_plan
-from ..precompute.planning.plans import beside_published
-from ..precompute.planning.work import Work
-from .flags import Commands, check_at_least
+if TYPE_CHECKING:
+    from ..precompute.planning.work import Work
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "plan",
-        help="show how the precomputation of a graph of a given size would "
-        "be cut into blocks, and what it costs",
-    )
+    parser = commands.add_parser("plan")
     sizes = [
         ("--nodes", int, "number of nodes of the graph"),
         ("--edges", int, "number of edges, with both directions counted"),
@@ -38,7 +28,7 @@ def add_command(commands: Commands) -> None:
         "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--dtype", choices=list(VALUE_TYPES), default="float32",
+        "--dtype", choices=DTYPES, default="float32",
         help="data type of the stored hop features (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
@@ -54,6 +44,12 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from .._common.bytes import parse_bytes
+    from ..precompute import calibrate
+    from ..precompute.planning.cpu import make_plan
+    from ..precompute.planning.device import make_device_plan
+    from ..precompute.planning.plans import beside_published
+
     work = _work(args)
     budget = parse_bytes(args.memory, "--memory")
     coefficients = calibrate("cpu") if args.calibrate else None
@@ -65,15 +61,16 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _work(args: argparse.Namespace) -> Work:
+def _work(args: argparse.Namespace) -> "Work":
     """Check the sizes; return the work of a graph with those sizes."""
+    from .._common.threads import num_threads
+    from ..precompute.planning.work import Work
+
     check_at_least(args, 0, "edges")
     check_at_least(args, 1, "nodes", "feats", "hops")
     kept = args.nodes if args.keep is None else args.keep
     if not 1 <= kept <= args.nodes:
-        raise DGLError(
-            f"--keep should be from 1 to --nodes={args.nodes}, got {kept}."
-        )
+        refuse(f"--keep should be from 1 to --nodes={args.nodes}, got {kept}.")
     return Work(
         num_nodes=args.nodes,
         num_edges=args.edges,

@@ -3,20 +3,12 @@
 import argparse
 from pathlib import Path
 
-import torch
-
-from .._common.dtypes import VALUE_TYPES
-from ..data import DiskData, NodeData, load
-from ..hops import NORMS
-from ..precompute import block_aggregate
-from .flags import Commands, add_reverse_flag, load_options
+from .flags import DTYPES, NORMS, Commands, add_reverse_flag, load_options
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "precompute", help="compute hop features and store them on disk"
-    )
+    parser = commands.add_parser("precompute")
     add = parser.add_argument
     add("--data", required=True,
         help="folder that prepare_ogb has written, npz file or folder, or "
@@ -32,7 +24,7 @@ def add_command(commands: Commands) -> None:
     add("--no-self-loop", action="store_true",
         help="use the edges of the graph as they are, instead of giving "
         "every node one self-loop")  # fmt: skip
-    add("--dtype", choices=list(VALUE_TYPES),
+    add("--dtype", choices=DTYPES,
         help="data type of the stored hop features (default: that of the "
         "features)")  # fmt: skip
     add("--split-only", action="store_true",
@@ -43,6 +35,11 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    import torch
+
+    from ..data import DiskData, NodeData, load
+    from ..precompute import block_aggregate
+
     data: DiskData | NodeData
     if (Path(args.data) / "graph").is_dir():
         data = DiskData(args.data)

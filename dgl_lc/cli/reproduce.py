@@ -1,48 +1,41 @@
 """``dgl-lc reproduce``: the paper's tables and figures."""
 
 import argparse
-from pathlib import Path
 
-from dgl import DGLError
-
-from .._common.bytes import parse_bytes
-from ..experiments.compare_schemes import reproduce_schemes
-from ..experiments.named_models import check_names
-from ..experiments.papers100m import PAPERS_MODELS, reproduce_papers100m
-from ..experiments.results_folder import ResultsFolder
-from ..experiments.study import (
-    TABLE_MODELS,
-    Study,
-    reproduce_accuracy,
-    reproduce_time,
-    reproduce_validation,
-)
+from ..experiments.model_names import PAPERS_MODELS, TABLE_MODELS
 from .flags import (
     Commands,
     add_limit_flags,
     add_results_flag,
     add_seeds_flag,
     add_training_flags,
-    check_at_least,
+    check_device,
+    check_output_folder,
+    count,
+    given_path,
+    non_negative_float,
+    positive_float,
+    rate,
+    refuse,
     training_options,
 )
+
+#: What an interrupted command leaves.
+_KEPT = "the runs that finished are kept; the same command resumes"
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser, and one for each table or figure."""
-    parser = commands.add_parser(
-        "reproduce", help="reproduce the paper's tables and figures"
-    )
+    parser = commands.add_parser("reproduce")
     parts = parser.add_subparsers(required=True, metavar="WHAT")
-    for name, action, text in (
-        ("accuracy", reproduce_accuracy, "table of the test accuracy"),
-        ("time", reproduce_time, "table of the training time, per epoch and "
-         "in total"),
-        ("validation-over-time", reproduce_validation,
+    for name, text in (
+        ("accuracy", "table of the test accuracy"),
+        ("time", "table of the training time, per epoch and in total"),
+        ("validation-over-time",
          "figure of the validation accuracy over time"),
     ):  # fmt: skip
         _add_study(parts.add_parser(name, help=text))
-        parts.choices[name].set_defaults(run=_run_study, action=action)
+        parts.choices[name].set_defaults(run=_run_study, what=name, kept=_KEPT)
     _add_papers100m(parts)
     _add_schemes(parts)
 
@@ -53,12 +46,12 @@ def _add_study(parser: argparse.ArgumentParser) -> None:
         help="names of data sets, or their files")  # fmt: skip
     _add_models(parser, TABLE_MODELS)
     add_seeds_flag(parser)
-    for flag, text in (
-        ("--lr", "learning rate"),
-        ("--weight-decay", "weight decay"),
-        ("--dropout", "dropout rate"),
+    for flag, kind, text in (
+        ("--lr", positive_float, "learning rate"),
+        ("--weight-decay", non_negative_float, "weight decay"),
+        ("--dropout", rate, "dropout rate"),
     ):
-        add(flag, type=float,
+        add(flag, type=kind,
             help=f"{text} of all models, instead of the tuned one")  # fmt: skip
     add_training_flags(parser)
 
@@ -71,18 +64,26 @@ def _add_models(parser: argparse.ArgumentParser, models: list[str]) -> None:
 
 
 def _run_study(args: argparse.Namespace) -> int:
-    check_at_least(args, 1, "seeds")
+    from ..experiments import study
+    from ..experiments.named_models import check_names
+    from ..experiments.results_folder import ResultsFolder
+
+    actions = {
+        "accuracy": study.reproduce_accuracy,
+        "time": study.reproduce_time,
+        "validation-over-time": study.reproduce_validation,
+    }
     fixed = {
         name: getattr(args, name)
         for name in ("lr", "weight_decay", "dropout")
         if getattr(args, name) is not None
     }
-    training = training_options(args)
     check_names(args.models)
-    args.action(
-        Study(
+    check_output_folder(args.out, "--out")
+    actions[args.what](
+        study.Study(
             args.data, ResultsFolder(args.out), args.models, args.seeds,
-            args.workers, fixed, training,
+            args.workers, fixed, training_options(args),
         )
     )  # fmt: skip
     return 0
@@ -93,31 +94,38 @@ def _add_papers100m(parts: Commands) -> None:
         "papers100m", help="table of ogbn-papers100M, from files on disk"
     )
     add = parser.add_argument
-    add("--root", type=Path, required=True,
+    add("--root", type=given_path, required=True,
         help="folder of OGB's raw files")  # fmt: skip
     _add_models(parser, PAPERS_MODELS)
     add_seeds_flag(parser)
     add("--memory", default="16GiB",
         help="memory budget of each stage (default: %(default)s)")  # fmt: skip
     add("--device", help="device to train on, such as cpu or cuda")
-    add("--synthetic", type=float, metavar="SCALE",
+    add("--synthetic", type=positive_float, metavar="SCALE",
         help="first generate a data set there, of this scale relative to "
         "ogbn-papers100M")  # fmt: skip
-    add("--feat-dim", type=int, default=128,
+    add("--feat-dim", type=count, default=128,
         help="number of feature columns of the generated data set "
         "(default: %(default)s)")  # fmt: skip
     add_limit_flags(parser)
-    parser.set_defaults(run=_run_papers100m)
+    parser.set_defaults(run=_run_papers100m, kept=_KEPT)
 
 
 def _run_papers100m(args: argparse.Namespace) -> int:
-    check_at_least(args, 1, "seeds")
-    training = training_options(args)
+    from .._common.bytes import parse_bytes
+    from ..experiments.named_models import check_names
+    from ..experiments.papers100m import reproduce_papers100m
+    from ..experiments.results_folder import ResultsFolder
+
     check_names(args.models, PAPERS_MODELS)
+    parse_bytes(args.memory, "--memory")
+    if args.device is not None:
+        check_device(args.device)
+    check_output_folder(args.out, "--out")
     reproduce_papers100m(
         args.root, ResultsFolder(args.out), args.models, args.seeds,
         memory=args.memory, device=args.device, synthetic=args.synthetic,
-        feat_dim=args.feat_dim, **training,
+        feat_dim=args.feat_dim, **training_options(args),
     )  # fmt: skip
     return 0
 
@@ -131,18 +139,18 @@ def _add_schemes(parts: Commands) -> None:
     add("--data", nargs="*", default=[],
         help="names of data sets, or their files, whose graphs are "
         "used")  # fmt: skip
-    add("--nodes", type=int, nargs="*", default=[],
+    add("--nodes", type=count, nargs="*", default=[],
         help="numbers of nodes of generated power-law graphs, which have 16 "
         "times as many edges")  # fmt: skip
-    add("--hops", type=int, default=3,
+    add("--hops", type=count, default=3,
         help="last hop, K (default: %(default)s)")  # fmt: skip
-    add("--columns", type=int, default=128,
+    add("--columns", type=count, default=128,
         help="number of random feature columns "
         "(default: %(default)s)")  # fmt: skip
     add("--memory", default="4GiB",
         help="memory budget for which the published scheme chooses its "
         "blocks (default: %(default)s)")  # fmt: skip
-    add("--runs", type=int, default=3,
+    add("--runs", type=count, default=3,
         help="number of runs, of which the fastest counts "
         "(default: %(default)s)")  # fmt: skip
     add_results_flag(parser)
@@ -150,10 +158,14 @@ def _add_schemes(parts: Commands) -> None:
 
 
 def _run_schemes(args: argparse.Namespace) -> int:
+    from .._common.bytes import parse_bytes
+    from ..experiments.compare_schemes import reproduce_schemes
+    from ..experiments.results_folder import ResultsFolder
+
     memory = parse_bytes(args.memory, "--memory")
     if not args.data and not args.nodes:
-        raise DGLError("no graph is given: give --data, --nodes, or both.")
-    check_at_least(args, 1, "hops", "columns", "runs")
+        refuse("no graph is given: give --data, --nodes, or both.")
+    check_output_folder(args.out, "--out")
     reproduce_schemes(
         args.data, args.nodes, ResultsFolder(args.out), K=args.hops,
         columns=args.columns, memory=memory, runs=args.runs,

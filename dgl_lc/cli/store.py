@@ -1,17 +1,18 @@
-"""``dgl-lc store``: inspect and verify a hop store."""
+"""``dgl-lc store``: inspect, verify and extend a hop store."""
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .._common.bytes import format_bytes
-from ..precompute import open_store
-from ..storage.hop_store import StoredHops
 from .flags import Commands
+
+if TYPE_CHECKING:
+    from ..storage.hop_store import StoredHops
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser, and those of its parts."""
-    parser = commands.add_parser("store", help="inspect or verify a hop store")
+    parser = commands.add_parser("store")
     parts = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, run, text in (
         ("info", _info, "show what the store holds"),
@@ -23,6 +24,9 @@ def add_command(commands: Commands) -> None:
 
 
 def _info(args: argparse.Namespace) -> int:
+    from ..precompute import open_store
+    from ..storage.hop_store import StoredHops
+
     found = open_store(args.path)
     if isinstance(found, StoredHops):
         _print_hops(found)
@@ -36,7 +40,9 @@ def _info(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_hops(hops: StoredHops) -> None:
+def _print_hops(hops: "StoredHops") -> None:
+    from .._common.bytes import format_bytes
+
     head = hops.head
     filter_ = ", ".join(f"{k}={v}" for k, v in vars(head.spec).items())
     print(
@@ -52,10 +58,13 @@ def _print_hops(hops: StoredHops) -> None:
 
 
 def _verify(args: argparse.Namespace) -> int:
+    from ..precompute import open_store
+    from ..storage.input_store import StoredInputs
+
     found = open_store(args.path)
     found.verify()
     parts = ""
-    if not isinstance(found, StoredHops):
+    if isinstance(found, StoredInputs):
         parts = f" of all {len(found.parts)} parts"
     print(f"all {found.shape[0]:,} rows{parts} match their checksums")
     return 0

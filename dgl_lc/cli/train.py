@@ -3,14 +3,8 @@
 import argparse
 from pathlib import Path
 
-from dgl import DGLError
-
-from ..data import load
-from ..experiments.named_models import MODELS, check_names
-from ..experiments.train_one import train_model
-from ..nn.model import HopModel
-from ..training import save_model
-from .flags import Commands, add_reverse_flag, load_options
+from ..experiments.model_names import HOP_MODELS, ORIGINALS
+from .flags import Commands, add_reverse_flag, load_options, refuse
 
 #: Flags of the model, by the names of its options.
 _MODEL_OPTIONS = {
@@ -25,12 +19,10 @@ _MODEL_OPTIONS = {
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "train", help="train a model on a data set of your own"
-    )
+    parser = commands.add_parser("train")
     parser.add_argument(
         "--model", required=True,
-        help=f"name of the model: {', '.join(MODELS)}",
+        help=f"name of the model: {', '.join([*ORIGINALS, *HOP_MODELS])}",
     )  # fmt: skip
     parser.add_argument(
         "--data", required=True,
@@ -80,10 +72,15 @@ def add_command(commands: Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..data import load
+    from ..experiments.named_models import MODELS, check_names
+    from ..experiments.train_one import train_model
+    from ..training import save_model
+
     given = vars(args)
     check_names([args.model], list(MODELS))
-    if "save" in given and not issubclass(MODELS[args.model], HopModel):
-        raise DGLError(
+    if "save" in given and args.model in ORIGINALS:
+        refuse(
             f"--save: {args.model} is an original, and only models of "
             f"dgl_lc.nn can be saved. Omit --save, or choose one of those."
         )

@@ -3,33 +3,43 @@
 import argparse
 
 from ..experiments.paper import COMMON
-from ..experiments.results_folder import ResultsFolder
-from ..experiments.tuning import tune
-from .flags import Commands, add_training_flags, training_options
+from .flags import (
+    Commands,
+    add_training_flags,
+    check_output_folder,
+    count,
+    seed,
+    training_options,
+)
 
 
 def add_command(commands: Commands) -> None:
     """Add the command's parser."""
-    parser = commands.add_parser(
-        "tune", help="tune a model's parameters on the validation nodes"
-    )
+    parser = commands.add_parser("tune")
     parser.add_argument("model", help="name of the model, such as LCGCN")
     parser.add_argument("data", help="name of a data set, or its file")
     parser.add_argument(
-        "--trials", type=int, default=COMMON["trials"],
+        "--trials", type=count, default=COMMON["trials"],
         help="number of trials of the study, those of earlier calls included "
         "(default: %(default)s, as in the paper)",
     )  # fmt: skip
     parser.add_argument(
-        "--seed", type=int, default=0,
+        "--seed", type=seed, default=0,
         help="random seed of the sampler and of every trial "
         "(default: %(default)s)",
     )  # fmt: skip
     add_training_flags(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(
+        run=_run,
+        kept="the trials that finished are kept; the same command resumes",
+    )
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..experiments.results_folder import ResultsFolder
+    from ..experiments.tuning import tune
+
+    check_output_folder(args.out, "--out")
     training = training_options(args)
     found = tune(
         args.model, args.data, ResultsFolder(args.out), trials=args.trials,

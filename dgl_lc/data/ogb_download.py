@@ -1,5 +1,6 @@
 """Finding the Open Graph Benchmark's files, and downloading them."""
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -90,6 +91,7 @@ def _download(
     OGB asks whether to download more than 1 GB, which a run without a
     terminal cannot answer. Instead the free disk space is checked.
     """
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
@@ -111,6 +113,9 @@ def _download(
             home.rmdir()
         os.replace(folder / dataset.archive, home)
     except Exception as error:
+        with contextlib.suppress(OSError):  # those that are not empty stay
+            for path in created:
+                path.rmdir()
         files = ", ".join(str(file.relative_to(home)) for file in wanted)
         raise DGLError(
             f"{name} could not be downloaded ({type(error).__name__}: "

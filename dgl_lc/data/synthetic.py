@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
+from .._common.bytes import require_memory
 from .node_data import NodeData
 from .splits import check_fractions, random_split
 from .undirected import both_directions
@@ -54,6 +55,12 @@ def power_law_graph(
         )
     if exponent <= 2:
         raise DGLError(f"exponent should be above 2, got {exponent}.")
+    # Names of nodes; both ends of each edge, when drawn and in the graph.
+    require_memory(
+        8 * num_nodes + 32 * num_edges,
+        f"a graph of num_nodes={num_nodes} and num_edges={num_edges}",
+        "generate a smaller one",
+    )
     rng = np.random.default_rng(seed)
     power = 1 / (1 - 1 / (exponent - 1))
     names = rng.permutation(num_nodes)
@@ -144,6 +151,19 @@ def block_model(
     if not (_is_real(exponent) and exponent > 2):
         raise DGLError(f"exponent should be above 2, got {exponent!r}.")
     check_fractions(split)
+    # Four arrays of nodes, and the features. Edges come after, as the
+    # product with a float requires a number of nodes that is not too large.
+    require_memory(
+        32 * num_nodes + 4 * (num_nodes + num_classes) * num_feats,
+        f"a task of num_nodes={num_nodes} and num_feats={num_feats}",
+        "generate a smaller one",
+    )
+    # Both ends of each edge, when drawn and in the graph.
+    require_memory(
+        round(32 * min(num_nodes * avg_degree, 1e30)),
+        f"a task of num_nodes={num_nodes} and avg_degree={avg_degree}",
+        "generate a smaller one",
+    )
 
     for_graph, for_feat, for_split = np.random.default_rng(seed).spawn(3)
     names = for_graph.permutation(num_nodes)

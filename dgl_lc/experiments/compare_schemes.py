@@ -65,10 +65,11 @@ def reproduce_schemes(
     """
     graphs = {}
     if sources:
-        for data in load_tasks(sources).values():
+        for data in load_tasks(sources, results).values():
             graphs[data.name] = data.graph
     for nodes in node_counts:
         graphs[f"power law {nodes}"] = power_law_graph(nodes, 16 * nodes)
+    results.create()
     for name, g in graphs.items():
         print(f"{name}: normalisation, aggregation", flush=True)
         generator = torch.Generator().manual_seed(0)

@@ -7,7 +7,8 @@ from dgl import DGLError
 from torch import nn
 
 from .closest_name import closest_name
-from .named_models import AUTOMATIC, SHADOW, check_names, option_names
+from .model_names import AUTOMATIC, SHADOW
+from .named_models import check_names, option_names
 
 #: Parameters whose option has another name, by model.
 _RENAMED = {

@@ -2,16 +2,19 @@
 
 import inspect
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
+import torch
 from dgl import DGLError
 from torch import nn
 
 from .. import nn as models
+from .._common.bytes import require_memory
 from ..data import DiskData, NodeData
-from ..nn.model import HopModel
 from . import originals
 from .closest_name import did_you_mean
+from .model_names import AUTOMATIC, HOP_MODELS, NAMES, ORIGINALS
 
 #: The classes: originals, which read the graph, then models on hop features.
 MODELS: dict[str, type[nn.Module]] = {
@@ -19,21 +22,11 @@ MODELS: dict[str, type[nn.Module]] = {
     "JKNet": originals.JKNet,
     "GPRGNN": originals.GPRGNN,
     "MLP": originals.FeatureMLP,
-    **{
-        name: getattr(models, name)
-        for name in models.__all__
-        if issubclass(getattr(models, name), HopModel)
-    },
+    **{name: getattr(models, name) for name in HOP_MODELS},
 }
 
-#: The LC versions that lc_transform makes, and their originals.
-AUTOMATIC = {"autoGCN": "GCN", "autoJKNet": "JKNet", "autoGPRGNN": "GPRGNN"}
-
-#: The model that trains on sampled subgraphs.
-SHADOW = "ShaDow-GAT"
-
-#: All models that can be run.
-NAMES = [*MODELS, *AUTOMATIC, SHADOW]
+#: Hidden sizes up to this one are not checked.
+_SMALL = 4096
 
 
 def check_names(names: Sequence[str], known: Sequence[str] = NAMES) -> None:
@@ -61,7 +54,11 @@ def option_names(name: str) -> list[str]:
     """Return the names of a model's options, without those of its sizes."""
     sizes = ("self", "in_feats", "hid_feats", "out_feats")
     signature = inspect.signature(MODELS[name].__init__).parameters
-    return [option for option in signature if option not in sizes]
+    return [
+        option
+        for option, found in signature.items()
+        if option not in sizes and found.kind is not found.VAR_POSITIONAL
+    ]
 
 
 def make_model(
@@ -91,4 +88,40 @@ def make_model(
     sizes = {"in_feats": data.num_feats, "out_feats": data.num_classes}
     if "hid_feats" in inspect.signature(MODELS[name].__init__).parameters:
         sizes["hid_feats"] = hid_feats
+        rows = data.graph.num_nodes() if name in ORIGINALS else 0
+        _check_memory(name, sizes, options, rows)
     return MODELS[name](**sizes, **options)
+
+
+def _check_memory(
+    name: str, sizes: dict[str, int], options: dict[str, Any], rows: int
+) -> None:
+    """Refuse a hidden size with which a model cannot be trained in memory.
+
+    ``rows`` is the number of rows that pass through it at a time, at least.
+    """
+    hidden = sizes["hid_feats"]
+    if hidden <= _SMALL:
+        return
+    # The number of parameters is a polynomial of degree 2 in the hidden size,
+    # so that three small models tell its value for any size.
+    small = (16, 32, 48)
+    counts = []
+    with torch.random.fork_rng(devices=[]):
+        for size in small:
+            model = MODELS[name](**{**sizes, "hid_feats": size}, **options)
+            counts.append(sum(p.numel() for p in model.parameters()))
+    first, second, third = counts
+    place = Fraction(hidden - small[0], small[1] - small[0])
+    count = round(
+        first
+        + place * (second - first)
+        + place * (place - 1) / 2 * (third - 2 * second + first)
+    )
+    # Weights, gradients and the two moments of Adam, and one hidden layer of
+    # all rows, in float32.
+    require_memory(
+        16 * count + 4 * rows * hidden,
+        f"{name} with hid_feats={hidden}",
+        "choose a smaller hidden size",
+    )

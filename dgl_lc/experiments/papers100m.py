@@ -16,11 +16,8 @@ from . import paper
 from .configure import configure
 from .named_models import make_model
 from .recorded_run import train_and_record
-from .results_folder import ResultsFolder, hash_of
+from .results_folder import ResultsFolder, hash_of, slug
 from .tables import published_spread, save_table, spread
-
-#: The models of the paper's table that did not run out of memory there.
-PAPERS_MODELS = ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]
 
 
 def reproduce_papers100m(
@@ -46,7 +43,7 @@ def reproduce_papers100m(
     results : ResultsFolder
         Where records and tables are saved.
     models : list of str
-        Models of :data:`PAPERS_MODELS`.
+        Models of :data:`~dgl_lc.experiments.model_names.PAPERS_MODELS`.
     seeds : int
         Number of runs per model.
     memory : str, optional
@@ -69,11 +66,12 @@ def reproduce_papers100m(
         write_papers_like(root, synthetic, feat_dim=feat_dim, memory=memory)
     data = prepare_ogb(root, root / "prepared", memory=memory)
     print(data, flush=True)
+    name = results.name_data(name, data.key, str(root))
     records: dict[str, list[dict[str, Any]]] = {}
     for model in models:
         params = paper.BEST["papers100M"][model]
         assert params is not None
-        key = {"params": params, "training": training}
+        key = {"params": params, "training": training, "data": data.key}
         for seed in range(seeds):
             record = results.load_run(model, name, seed, key)
             if record is None:
@@ -89,7 +87,7 @@ def reproduce_papers100m(
                 checkpoint.unlink(missing_ok=True)
             records.setdefault(model, []).append(record)
     frame = _table(records, with_paper=synthetic is None)
-    print(f"\n{save_table(frame, results.folder / name)}")
+    print(f"\n{save_table(frame, results.folder / slug(name))}")
     return frame
 
 

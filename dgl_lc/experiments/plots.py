@@ -21,11 +21,14 @@ def accuracy_over_time(
         colour = colours.setdefault(family, f"C{len(colours)}")
         pair = {family, f"LC{family}"} <= names
         original = pair and not result.name.startswith("LC")
+        history = result.fit.history
         axes.plot(
-            result.fit.history.seconds + result.precompute_seconds,
-            100 * result.fit.history.valid_accuracy,
+            history.seconds + result.precompute_seconds,
+            100 * history.valid_accuracy,
             color=colour,
             linestyle="--" if original else "-",
+            # A line through one point cannot be seen.
+            marker="o" if len(history) == 1 else None,
             label=result.name,
         )
     axes.set_ylabel("validation accuracy (%)")

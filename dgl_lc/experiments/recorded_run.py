@@ -21,7 +21,8 @@ from ..training import Fit, fit, predict
 from ..transform import lc_transform
 from .configure import configure, make_optimizer
 from .environment import environment
-from .named_models import AUTOMATIC, SHADOW, check_names, make_model
+from .model_names import AUTOMATIC, SHADOW
+from .named_models import check_names, make_model
 from .shadow import ShaDowGAT, fit_shadow, predict_shadow
 from .train_one import accuracy, prepare
 

@@ -10,6 +10,7 @@ from dgl import DGLError
 
 from ..data import NodeData
 from . import paper
+from .model_names import TABLE_MODELS
 from .named_models import check_names, module_of
 from .plots import validation_over_time
 from .recorded_run import run_once
@@ -18,12 +19,6 @@ from .tables import accuracy_table, pairs_table, save_table, time_table
 from .tasks import fingerprint_of, load_task, load_tasks, paper_name
 from .tuning import space_of
 from .worker_processes import run_workers, threads_per_worker
-
-#: The models of the paper's tables, and the LC versions by lc_transform.
-TABLE_MODELS = [
-    "GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "LCGCN", "LCJKNet",
-    "LCGPRGNN", "autoGCN", "autoJKNet", "autoGPRGNN", "LCAPPNP", "LCMixHop",
-]  # fmt: skip
 
 #: Parameters that a flag sets, as some models have several of the kind.
 _PARAMETERS_OF_FLAG = {
@@ -71,6 +66,7 @@ class _PlannedRun:
     """A run of a study, and what its result depends on."""
 
     source: str
+    data: str
     model: str
     seed: int
     params: dict[str, Any]
@@ -102,8 +98,9 @@ def parameters(
             params, origin = found, "the paper's"
     # An automatic LC version without a study of its own uses that of the
     # module, which computes the same.
-    tuned = results.load_best(name, data.name)
-    tuned = tuned or results.load_best(module_of(name), data.name)
+    key = fingerprint_of(data)
+    tuned = results.load_best(name, data.name, key)
+    tuned = tuned or results.load_best(module_of(name), data.name, key)
     if tuned is not None:
         params, origin = tuned["params"], f"tuned, {tuned['trials']} trials"
     given = {
@@ -133,13 +130,12 @@ def run_study(
         another one).
     """
     check_names(study.models)
-    tasks = load_tasks(study.sources)
+    tasks = load_tasks(study.sources, study.results)
     threads = threads_per_worker(study.workers)
     wanted = _plan_runs(study, tasks, threads)
 
     def record_of(run: _PlannedRun) -> dict[str, Any] | None:
-        name = tasks[run.source].name
-        return study.results.load_run(run.model, name, run.seed, run.key)
+        return study.results.load_run(run.model, run.data, run.seed, run.key)
 
     missing = [run for run in wanted if record_of(run) is None]
     done = len(wanted) - len(missing)
@@ -185,7 +181,7 @@ def _plan_runs(
                 "threads": threads, "workers": study.workers,
             }  # fmt: skip
             runs += [
-                _PlannedRun(source, name, seed, params, origin, key)
+                _PlannedRun(source, data.name, name, seed, params, origin, key)
                 for seed in range(study.seeds)
             ]
     return runs
@@ -204,7 +200,14 @@ def _worker(
     for run in runs:
         if run.source not in loaded:
             # Only one data set is kept in memory, as they may be large.
-            loaded = {run.source: load_task(run.source)}
+            data = load_task(run.source)
+            data.name = run.data
+            if fingerprint_of(data) != run.key["data"]:
+                raise DGLError(
+                    f"{run.source} has changed since the command started: "
+                    f"run it again."
+                )
+            loaded = {run.source: data}
         _run(run, results, training, loaded[run.source])
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from . import paper
-from .named_models import NAMES
+from .model_names import NAMES
 
 #: What :func:`~dgl_lc.experiments.recorded_run.run_once` returns.
 Record: TypeAlias = dict[str, Any]

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import torch.nn.functional as F
@@ -13,6 +14,7 @@ from ..data.dgl_data import CLASSES
 from ..data.ogb import DATASETS
 from . import paper
 from .closest_name import did_you_mean
+from .results_folder import ResultsFolder
 
 #: How the features of a data set are prepared, the same for all models. Data
 #: sets that are not listed are taken as they are.
@@ -64,6 +66,8 @@ def load_task(source: str | os.PathLike[str]) -> NodeData:
             raise
         question = did_you_mean(name, ["synthetic", *CLASSES, *DATASETS])
         raise DGLError(f"{error}{question}") from None
+    if name.startswith("synthetic:"):
+        data.name = name.replace(":", "-")
     if name.lower() == "reddit":
         data.name = DGL_REDDIT
     if data.name.replace("-", "_") == "ogbn_arxiv" and data.num_feats == 40:
@@ -81,14 +85,40 @@ def load_task(source: str | os.PathLike[str]) -> NodeData:
     return data
 
 
-def load_tasks(sources: list[str]) -> dict[str, NodeData]:
-    """Load the data sets that are available; print why others are not."""
-    found = {}
-    for source in sources:
+def load_named_task(source: str, results: ResultsFolder) -> NodeData:
+    """Load a data set, with the name that it has in a folder of results."""
+    data = load_task(source)
+    own = data.name
+    data.name = results.name_data(own, fingerprint_of(data), source)
+    if data.name != own:
+        print(
+            f"{source} is named {data.name!r} in {results.folder}, where "
+            f"{own!r} is another data set",
+            flush=True,
+        )
+    return data
+
+
+def load_tasks(
+    sources: list[str], results: ResultsFolder
+) -> dict[str, NodeData]:
+    """Load the data sets that are available; print why others are not.
+
+    No two of them have the same name or the same content.
+    """
+    found: dict[str, NodeData] = {}
+    same: dict[str, str] = {}
+    for source in dict.fromkeys(sources):
         try:
-            found[source] = load_task(source)
+            data = load_named_task(source, results)
         except (DGLError, OSError) as error:
             print(f"skipped: {source}: {error}", flush=True)
+            continue
+        other = same.setdefault(fingerprint_of(data), source)
+        if other == source:
+            found[source] = data
+        else:
+            print(f"skipped: {source}: it is the same as {other}", flush=True)
     if not found:
         raise DGLError("none of the data sets could be loaded; see above.")
     return found
@@ -96,7 +126,8 @@ def load_tasks(sources: list[str]) -> dict[str, NodeData]:
 
 def paper_name(data: NodeData) -> str | None:
     """Return the paper's name of a data set, or None if it is another one."""
-    name = PAPER_NAMES.get(data.name.lower().replace("_", "-"))
+    own = re.sub(r" \([0-9a-f]{8,}\)$", "", data.name)  # see name_data
+    name = PAPER_NAMES.get(own.lower().replace("_", "-"))
     if name is None or name not in paper.DATASETS:
         return None
     sizes = {"nodes": data.graph.num_nodes(), "features": data.num_feats}

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,12 @@ from . import paper
 from .named_models import check_names, module_of
 from .recorded_run import TaskInputs, run_once
 from .results_folder import ResultsFolder
-from .tasks import fingerprint_of, load_task
-from .worker_processes import run_workers, threads_per_worker
+from .tasks import fingerprint_of, load_named_task, load_task
+from .worker_processes import CONTEXT, run_workers, threads_per_worker
 
 if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
     import optuna
 
 #: Seconds between two signs of life of a trial; after four of them without
@@ -49,6 +52,7 @@ def tune(
     """Tune a model on the validation nodes; return the best parameters.
 
     A study that has fewer trials is resumed; one that has enough is read.
+    A line is printed for each trial.
 
     Parameters
     ----------
@@ -71,15 +75,22 @@ def tune(
         raise DGLError(f"trials={trials} should be at least 1.")
     if workers < 1:
         raise DGLError(f"workers={workers} should be at least 1.")
-    data = load_task(source)
+    data = load_named_task(source, results)
     study = _open_study(name, data, results, seed, training)
+    missing = trials - len(_finished(study))
     try:
-        if workers == 1:
-            _run_trials(study, name, data, trials, seed, training)
-        else:
-            _run_in_parallel(
-                name, source, results, trials, seed, workers, training
-            )
+        if missing > 0:
+            _fail_stale_trials(study)
+            # Workers take trials from this number, so that together they run
+            # exactly as many as are missing.
+            left = CONTEXT.Value("q", missing)
+            if workers == 1:
+                _run_trials(study, name, data, trials, left, seed, training)
+            else:
+                _run_in_parallel(
+                    name, source, data.name, results, trials, left, seed,
+                    workers, training,
+                )  # fmt: skip
     finally:
         # The best of an interrupted study is worth keeping, too.
         found = _best(study, name, data, seed, training)
@@ -110,6 +121,7 @@ def _best(
     return {
         "model": name,
         "data": data.name,
+        "data_key": fingerprint_of(data),
         "params": best.params,
         "valid": best.value,
         "trials": len(done),
@@ -130,7 +142,9 @@ def _open_study(
     """Open the study or create it; one of another space is an error."""
     import optuna
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    results.create()
+    # Its warnings about trials that fail or are interrupted are tracebacks.
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
     # Heartbeats, which are experimental, tell which trials were killed.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -182,15 +196,102 @@ def _finished(study: "optuna.Study") -> list["optuna.trial.FrozenTrial"]:
     ]
 
 
+def _fail_stale_trials(study: "optuna.Study") -> None:
+    """Mark trials that were killed as failed."""
+    import optuna
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        optuna.storages.fail_stale_trials(study)
+
+
 def _run_trials(
     study: "optuna.Study",
     name: str,
     data: NodeData,
     trials: int,
+    left: "Synchronized[int]",
     seed: int,
     training: dict[str, Any],
 ) -> None:
-    """Run trials until the study has enough of them."""
+    """Run trials until none is left to be run."""
+    import optuna
+
+    objective = _make_objective(study, name, data, seed, training)
+    reason: BaseException | None = None
+    last: optuna.trial.FrozenTrial | None = None
+
+    def attempt(trial: optuna.Trial) -> float:
+        nonlocal reason
+        try:
+            return objective(trial)
+        except _FAILURES as error:
+            reason = error
+            raise
+
+    def keep(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        nonlocal last
+        last = trial
+
+    failures = 0
+    # Another call may have worked on the study as well.
+    while (
+        failures < trials
+        and len(_finished(study)) < trials
+        and _take_one(left)
+    ):  # fmt: skip
+        study.optimize(attempt, n_trials=1, callbacks=[keep], catch=_FAILURES)
+        assert last is not None
+        if last.state.name == "FAIL":
+            # Such as a learning rate at which the loss is not finite; the
+            # other trials do not depend on it.
+            failures += 1
+            with left.get_lock():
+                left.value += 1
+            print(f"trial {last.number} of {name} failed: {reason}", flush=True)
+        else:
+            print(_progress(study, last, trials), flush=True)
+
+
+#: Errors of a trial that do not end the study.
+_FAILURES = (DGLError, RuntimeError, MemoryError)
+
+
+def _take_one(left: "Synchronized[int]") -> bool:
+    """Take a trial from those that are left; return whether there was one."""
+    with left.get_lock():
+        found = left.value > 0
+        left.value -= found
+    return found
+
+
+def _progress(
+    study: "optuna.Study", trial: "optuna.trial.FrozenTrial", trials: int
+) -> str:
+    """Describe a trial that has finished, and the best one so far."""
+    done = _finished(study)
+    # A pruned trial has a value as well, that of its last report.
+    complete = [other for other in done if other.state.name == "COMPLETE"]
+    values = [other.value for other in complete if other.value is not None]
+    found = "pruned"
+    if trial.state.name == "COMPLETE" and trial.value is not None:
+        found = f"validation accuracy {100 * trial.value:.2f} %"
+    best = f"{100 * max(values):.2f} %" if values else "none"
+    params = ", ".join(f"{key} {value}" for key, value in trial.params.items())
+    return (
+        f"{len(done)} of {trials} trials: {found}, best so far {best} "
+        f"({params})"
+    )
+
+
+def _make_objective(
+    study: "optuna.Study",
+    name: str,
+    data: NodeData,
+    seed: int,
+    training: dict[str, Any],
+) -> Callable[["optuna.Trial"], float]:
+    """Make the function that trains a model and returns its accuracy."""
     import optuna
 
     inputs = TaskInputs(data)
@@ -222,37 +323,16 @@ def _run_trials(
         trial.set_user_attr("seconds", found["total_seconds"])
         return found["valid"]
 
-    failures = 0
-
-    def stop_if_enough(
-        study: optuna.Study, trial: optuna.trial.FrozenTrial
-    ) -> None:
-        nonlocal failures
-        if trial.state.name == "FAIL":
-            # Such as a learning rate at which the loss is not finite; the
-            # other trials do not depend on it.
-            failures += 1
-            print(f"trial {trial.number} of {name} failed", flush=True)
-        if len(_finished(study)) >= trials or failures >= trials:
-            study.stop()
-
-    if len(_finished(study)) < trials:
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", optuna.exceptions.ExperimentalWarning
-            )
-            optuna.storages.fail_stale_trials(study)
-        study.optimize(
-            objective, n_trials=2 * trials, callbacks=[stop_if_enough],
-            catch=(DGLError, RuntimeError, MemoryError),
-        )  # fmt: skip
+    return objective
 
 
 def _run_in_parallel(
     name: str,
     source: str,
+    data: str,
     results: ResultsFolder,
     trials: int,
+    left: "Synchronized[int]",
     seed: int,
     workers: int,
     training: dict[str, Any],
@@ -262,8 +342,8 @@ def _run_in_parallel(
     failed = run_workers(
         _worker,
         [
-            (name, source, results.folder, trials, seed, number, threads,
-             training)
+            (name, source, data, results.folder, trials, left, seed, number,
+             threads, training)
             for number in range(workers)
         ],
     )  # fmt: skip
@@ -280,8 +360,10 @@ def _run_in_parallel(
 def _worker(
     name: str,
     source: str,
+    data_name: str,
     folder: Path,
     trials: int,
+    left: "Synchronized[int]",
     seed: int,
     number: int,
     threads: int,
@@ -290,8 +372,9 @@ def _worker(
     """Run trials of a study, in a process of its own."""
     torch.set_num_threads(threads)
     data = load_task(source)
+    data.name = data_name
     # Samplers with the same seed would draw the same trials.
     study = _open_study(
         name, data, ResultsFolder(folder), seed + number, training
     )
-    _run_trials(study, name, data, trials, seed, training)
+    _run_trials(study, name, data, trials, left, seed, training)

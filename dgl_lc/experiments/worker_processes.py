@@ -1,10 +1,16 @@
 """Processes that share the work and the threads of an experiment."""
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+#: How processes are started: a forked one could hang on a lock that a thread
+#: of torch holds.
+CONTEXT = multiprocessing.get_context("spawn")
 
 
 def threads_per_worker(workers: int) -> int:
@@ -17,15 +23,38 @@ def run_workers(
 ) -> int:
     """Call ``target`` in one process per tuple of arguments, and wait.
 
-    Returns the number of processes that failed.
+    Returns the number of processes that failed. If this process is
+    interrupted, it ends the others.
     """
-    # A forked process could hang on a lock that a thread of torch holds.
-    context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=target, args=given) for given in arguments
+        CONTEXT.Process(target=target, args=given) for given in arguments
     ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
+    try:
+        with _ctrl_c_blocked():
+            for process in processes:
+                process.start()
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.terminate()
+                process.join()
     return sum(process.exitcode != 0 for process in processes)
+
+
+@contextmanager
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Let processes that are started here ignore Ctrl-C.
+
+    A terminal sends Ctrl-C to all of them, and each would print a traceback.
+    This process ends them instead.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -4,6 +4,7 @@ from typing import Any
 
 import dgl
 import torch as th
+from dgl import DGLError
 from torch import nn
 
 from .model import Features, HopModel, check_last_hop
@@ -23,7 +24,7 @@ class SGC(HopModel):
     out_feats : int
         Output feature size; the number of classes.
     K : int, optional
-        The hop. Default: 2.
+        The hop; by name only, as all options. Default: 2.
     bias : bool, optional
         If True, adds a learnable bias. Default: True.
     norm : str, optional
@@ -48,11 +49,20 @@ class SGC(HopModel):
         self,
         in_feats: int,
         out_feats: int,
+        *others: Any,
         K: int = 2,
         bias: bool = True,
         norm: str = "both",
         self_loop: bool = True,
     ):
+        if others:
+            # Other models take (in_feats, hid_feats, out_feats).
+            raise DGLError(
+                f"SGC takes in_feats={in_feats!r} and out_feats={out_feats!r} "
+                f"by position, got {others[0]!r} as well. It has no hidden "
+                f"features; give K and other options by name, as in "
+                f"SGC(128, 16, K=2)."
+            )
         super().__init__(in_feats, None, out_feats, norm, self_loop)
         check_last_hop(K)
         self._K = K

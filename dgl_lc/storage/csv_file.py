@@ -3,12 +3,14 @@
 import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from .npy_header import UNREADABLE, open_file, unreadable
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Lines that are read at a time.
 _LINES = 1 << 12
@@ -30,6 +32,8 @@ def read_tables(
     header : bool
         Whether the first line has names.
     """
+    import pandas as pd  # takes half a second, and only csv files need it
+
     packed: Any = "gzip" if path.suffix == ".gz" else None
     try:
         with (
@@ -53,7 +57,7 @@ def read_tables(
         raise unreadable(str(path), error) from None
 
 
-def _next(tables: Iterator[pd.DataFrame]) -> pd.DataFrame | None:
+def _next(tables: Iterator["pd.DataFrame"]) -> "pd.DataFrame | None":
     # pandas casts what is too large for an integer, and then refuses it.
     with np.errstate(invalid="ignore"):
         return next(tables, None)

@@ -6,9 +6,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from dgl import DGLError
@@ -18,6 +17,9 @@ from tqdm.auto import tqdm
 from .checkpoint import Checkpoint
 from .predict import model_device
 from .tensor_files import in_one_line, plain_copy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Seconds between two checkpoints.
 _CHECKPOINT_SECONDS = 30.0
@@ -47,7 +49,7 @@ class Fit:
         good, it is the first.
     """
 
-    history: pd.DataFrame
+    history: "pd.DataFrame"
     best_epoch: int
 
     @property
@@ -167,6 +169,8 @@ class TrainingRun:
                         _write(saved, unwritten)
                 finally:
                     self.restore_best()
+        import pandas as pd  # takes half a second, and only fit needs it
+
         history = pd.DataFrame(self.rows).set_index("epoch")
         return Fit(history, self.best_epoch)
 

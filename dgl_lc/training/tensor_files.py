@@ -226,6 +226,13 @@ def _take_lock(lock: Path, path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     while True:
         found = os.open(lock, flags | os.O_CLOEXEC, 0o666)
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            # Such as a pipe of the user's, which would be deleted later.
+            os.close(found)
+            raise DGLError(
+                f"{lock} is not a regular file: remove it, or name another "
+                f"file than {path}."
+            )
         try:
             fcntl.flock(found, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

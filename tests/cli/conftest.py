@@ -10,7 +10,11 @@ def refused(capsys):
     """Runs a command with a bad argument; returns the line it prints."""
 
     def run(*call):
-        assert main(list(call)) == 2
+        try:
+            code = main(list(call))
+        except SystemExit as end:  # an error of argparse
+            code = end.code
+        assert code == 2
         message = capsys.readouterr().err
         assert message.startswith("dgl-lc: ")
         assert message.count("\n") == 1

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from dgl_lc.cli import main
+from dgl_lc.data import block_model, save_npz
 
 DATA = "synthetic:200"
 
@@ -22,15 +23,15 @@ def test_tables_are_saved_and_nothing_is_run_twice(
     text = capsys.readouterr().out
     assert "8 runs to do" in text
     assert "mean of LC minus original" in text
-    frame = pd.read_csv(tmp_path / "accuracy-synthetic.csv")
+    frame = pd.read_csv(tmp_path / "accuracy-synthetic-200.csv")
     assert list(frame.model) == ["GCN", "LCGCN", "SGC", "autoGCN"]
-    table = (tmp_path / "accuracy-synthetic.md").read_text()
+    table = (tmp_path / "accuracy-synthetic-200.md").read_text()
     assert table.startswith("| model |")
     assert main(["reproduce", "time", *flags]) == 0
     assert "0 runs to do, 8 done before" in capsys.readouterr().out
-    assert "ms / " in (tmp_path / "time-synthetic.md").read_text()
+    assert "ms / " in (tmp_path / "time-synthetic-200.md").read_text()
     assert main(["reproduce", "validation-over-time", *flags]) == 0
-    picture = tmp_path / "validation-over-time-synthetic.png"
+    picture = tmp_path / "validation-over-time-synthetic-200.png"
     assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
@@ -47,6 +48,27 @@ def test_runs_by_several_workers(tmp_path, short_flags):
     flags += ["--seeds", "2", "--workers", "2", *short_flags]
     assert main(["reproduce", "accuracy", *flags]) == 0
     assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+
+
+def test_two_files_of_one_name_have_a_column_each(
+    tmp_path, short_flags, capsys
+):
+    files = [tmp_path / name / "graph.npz" for name in "xy"]
+    for seed, file in enumerate(files):
+        file.parent.mkdir()
+        save_npz(block_model(100, seed=seed, num_feats=6), file)
+    out = tmp_path / "out"
+    call = ["reproduce", "accuracy", "--models", "SGC", "--seeds", "1",
+            "--out", str(out), *short_flags, "--data"]  # fmt: skip
+    assert main([*call, *map(str, files)]) == 0
+    (table,) = out.glob("accuracy-*.csv")
+    frame = pd.read_csv(table)
+    first, second = (n for n in frame.columns[1:] if "," not in n)
+    assert first == "synthetic"
+    assert second.startswith("synthetic (")
+    assert main([*call, str(files[1])]) == 0
+    assert "0 runs to do, 1 done before" in capsys.readouterr().out
+    assert len(list(out.glob("accuracy-*.csv"))) == 2
 
 
 def test_two_data_sets_of_one_name_are_kept_apart(
@@ -74,7 +96,7 @@ def test_schemes_agree_and_are_drawn(tmp_path):
             "--columns", "9", "--runs", "1",
             "--out", str(tmp_path)]  # fmt: skip
     assert main(call) == 0
-    frame = pd.read_csv(tmp_path / "cpu-vs-blocks-synthetic.csv")
+    frame = pd.read_csv(tmp_path / "cpu-vs-blocks-synthetic-200.csv")
     assert len(frame) == 4
     assert (tmp_path / "cpu-vs-blocks-power-law-300.png").exists()
 
@@ -96,7 +118,7 @@ def test_papers100m_on_a_generated_data_set(tmp_path, capsys):
         (["accuracy", "--data", "x", "--models", "JKnet"],
          "Did you mean 'JKNet'?"),
         (["time", "--data", "x", "--seeds", "0"], "--seeds"),
-        (["time", "--data", "x", "--epochs", "0"], "--epochs should be at"),
+        (["time", "--data", "x", "--epochs", "0"], "--epochs: should be at"),
         (["cpu-vs-blocks"], "give --data, --nodes, or both"),
         (["cpu-vs-blocks", "--nodes", "9", "--runs", "0"], "--runs"),
         (["papers100m", "--root", "x", "--models", "GCN"],

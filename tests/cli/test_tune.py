@@ -16,8 +16,9 @@ def test_the_best_parameters_are_printed(tmp_path, short_flags, capsys):
             "--out", str(tmp_path), *short_flags]  # fmt: skip
     assert main(call) == 0
     text = capsys.readouterr().out
-    assert "SGC on synthetic: validation accuracy" in text
+    assert "SGC on synthetic-200: validation accuracy" in text
     assert "\n  lr  " in text
+    assert "1 of 1 trials: validation accuracy" in text
     assert "1 trials (1 of them different, 0 pruned)" in text
 
 
@@ -46,7 +47,7 @@ def test_a_killed_process_leaves_the_study_readable(tmp_path, short_flags):
         (["LCGNC", "x.npz"], "Did you mean 'LCGCN'?"),
         (["gcn", "x.npz"], "Did you mean 'GCN'?"),
         (["SGC", "citeser"], "Did you mean 'citeseer'?"),
-        (["SGC", "synthetic", "--trials", "0"], "trials=0"),
+        (["SGC", "synthetic", "--trials", "0"], "--trials"),
         (["SGC", "synthetic", "--workers", "0"], "--workers"),
     ],
 )

@@ -210,6 +210,13 @@ def test_a_failed_download_says_what_is_wanted_where(tmp_path, no_network):
     assert not (tmp_path / "ogbn_arxiv").exists()
 
 
+def test_a_failed_download_leaves_no_empty_folder(tmp_path, no_network):
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(DGLError, match="could not be downloaded"):
+        load_ogb("ogbn-arxiv", tmp_path / "mine" / "new" / "root")
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
+
+
 def test_a_small_disk_is_named_before_a_download(
     tmp_path, no_network, monkeypatch
 ):

@@ -191,3 +191,22 @@ def test_a_graph_without_homophily_tells_nothing():
 def test_a_bad_argument_of_a_block_model_is_named(wrong):
     with pytest.raises(DGLError, match=next(iter(wrong))):
         block_model(**wrong)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"num_nodes": 99_999_999_999_999}, {"num_nodes": 10**40},
+     {"num_feats": 10**15}, {"avg_degree": 1e30}, {"avg_degree": 1.7e308}],
+)  # fmt: skip
+def test_a_task_that_memory_cannot_hold_is_refused(sizes):
+    (name,) = sizes
+    with pytest.raises(DGLError, match=f"{name}=.* of memory") as found:
+        block_model(**sizes)
+    assert "generate a smaller one" in str(found.value)
+
+
+def test_a_graph_that_memory_cannot_hold_is_refused():
+    with pytest.raises(DGLError, match=r"num_nodes=9\d+ .* of memory"):
+        power_law_graph(99_999_999_999_999, 4)
+    with pytest.raises(DGLError, match=r"num_edges=1000000000000000 .* memory"):
+        power_law_graph(5, 10**15)

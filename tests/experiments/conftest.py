@@ -13,6 +13,14 @@ def small_task(tmp_path_factory):
     return str(path)
 
 
+@pytest.fixture(scope="session")
+def other_task(tmp_path_factory):
+    """The path of a file with the same name, and with another task."""
+    path = tmp_path_factory.mktemp("other") / "small.npz"
+    save_npz(block_model(150, seed=2, num_classes=3, num_feats=6), path)
+    return str(path)
+
+
 @pytest.fixture
 def short():
     """Options of a training run that takes little time."""

@@ -1,20 +1,35 @@
 """Models by name."""
 
 import pytest
+import torch
 from dgl import DGLError
 
+from dgl_lc import nn
 from dgl_lc.data import block_model
+from dgl_lc.experiments import named_models
+from dgl_lc.experiments.model_names import (
+    HOP_MODELS,
+    NAMES,
+    ORIGINALS,
+    PAPERS_MODELS,
+    TABLE_MODELS,
+)
 from dgl_lc.experiments.named_models import (
     MODELS,
-    NAMES,
     check_names,
     make_model,
     module_of,
 )
-from dgl_lc.experiments.papers100m import PAPERS_MODELS
-from dgl_lc.experiments.study import TABLE_MODELS
+from dgl_lc.nn.model import HopModel
 
 DATA = block_model(60, num_classes=3, num_feats=6, seed=1)
+
+
+def test_the_names_are_those_of_the_classes():
+    assert [*ORIGINALS, *HOP_MODELS] == list(MODELS)
+    classes = [(name, getattr(nn, name)) for name in nn.__all__]
+    whole = [name for name, found in classes if issubclass(found, HopModel)]
+    assert whole == HOP_MODELS
 
 
 def test_models_of_all_tables_are_known():
@@ -48,3 +63,29 @@ def test_models_are_made_for_the_sizes_of_a_data_set(name):
 def test_an_option_that_the_model_does_not_have_is_an_error(option):
     with pytest.raises(DGLError, match=f"SGC has no option {option}. It has K"):
         make_model("SGC", DATA, 8, **{option: 1})
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_memory_of_a_model_is_known_before_it_is_made(name, monkeypatch):
+    asked = []
+    monkeypatch.setattr(named_models, "_SMALL", 0)
+    monkeypatch.setattr(
+        named_models, "require_memory", lambda size, *_: asked.append(size)
+    )
+    torch.manual_seed(0)
+    model = make_model(name, DATA, 72)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    rows = DATA.graph.num_nodes() if name in ORIGINALS else 0
+    assert asked == [16 * count + 4 * rows * 72] * (name != "SGC")
+    # The weights are those of a model that was not checked.
+    monkeypatch.setattr(named_models, "_SMALL", 1000)
+    torch.manual_seed(0)
+    same = make_model(name, DATA, 72)
+    for one, other in zip(model.parameters(), same.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["GCN", "LCGCN", "FSGNN"])
+def test_a_hidden_size_that_memory_cannot_hold_is_refused(name):
+    with pytest.raises(DGLError, match=f"{name} with hid_feats=1.* of memory"):
+        make_model(name, DATA, 100_000_000_000)

@@ -6,6 +6,7 @@ from dgl import DGLError
 from dgl_lc.experiments import study
 from dgl_lc.experiments.results_folder import ResultsFolder
 from dgl_lc.experiments.study import Study, parameters, run_study
+from dgl_lc.experiments.tables import accuracy_table
 from dgl_lc.experiments.tasks import load_task
 from dgl_lc.experiments.tuning import tune
 
@@ -27,6 +28,25 @@ def test_tuned_parameters_are_used(small_task, short, tmp_path):
     assert [params[k] for k in ("lr1", "lr2", "lr3", "lr_att")] == [7] * 4
     params, _ = parameters("LCGCN", data, results, {"lr": 7})
     assert params == {**tuned["params"], "lr": 7}
+
+
+def test_parameters_tuned_on_another_data_set_of_that_name_are_not_used(
+    small_task, other_task, short, tmp_path, capsys
+):
+    results = ResultsFolder(tmp_path)
+    tuned = tune("SGC", small_task, results, trials=1, **short)
+    study = Study(
+        [other_task, small_task], results, ["SGC"], seeds=1, training=short
+    )
+    records, _ = run_study(study)
+    (name,) = {r["data"] for r in records} - {"synthetic"}
+    origins = {record["data"]: record["origin"] for record in records}
+    assert origins == {name: "untuned", "synthetic": "tuned, 1 trials"}
+    assert records[1]["params"] == tuned["params"]
+    assert len(accuracy_table(records, {}).columns) == 6
+    data = load_task(other_task)
+    with pytest.raises(DGLError, match="were not tuned on this synthetic"):
+        parameters("SGC", data, results, {})
 
 
 def test_untuned_is_the_middle_of_numbers_and_the_first_of_names(

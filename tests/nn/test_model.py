@@ -122,6 +122,7 @@ def test_hops_that_are_lacking_are_named(graph, feat):
         (lambda: nn.LCMixHop(3, 3, 3, p=(1, 1)), "different powers"),
         (lambda: nn.LCGCN(3, 3, 3, activation="relux"), "'relux'"),
         (lambda: nn.SGC(3, 3, norm="up"), "norm='up'"),
+        (lambda: nn.SGC(128, 16, 8), "got 8 as well. It has no hidden"),
         (lambda: nn.FSGNN(3, 3, 3, num_layers=4), "num_layers=4"),
         (lambda: nn.FSGNN(3, 3, 3, dropout2=0.5), "num_layers=3"),
     ],

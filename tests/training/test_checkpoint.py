@@ -299,6 +299,18 @@ def test_a_lock_is_never_taken_through_a_link(hops, file, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_pipe_in_place_of_the_lock_is_refused_and_kept(file):
+    pipe = file.parent / ".run.pt.lock"
+    pipe.parent.mkdir()
+    os.mkfifo(pipe)
+    with (
+        pytest.raises(DGLError, match="not a regular file: remove it"),
+        locked(file),
+    ):
+        pass
+    assert pipe.is_fifo()
+
+
 def test_a_lock_that_was_removed_meanwhile_is_taken_again(file, monkeypatch):
     real, taken = fcntl.flock, []
 

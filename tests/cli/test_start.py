@@ -1,0 +1,59 @@
+"""What starting the package and the command imports."""
+
+import subprocess
+import sys
+
+import pytest
+
+from dgl_lc.cli import COMMANDS
+
+
+def imported_after(code):
+    """The top-level modules that a new process has imported after ``code``."""
+    names = "{name.partition('.')[0] for name in sys.modules}"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*{names})"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(found.stdout.splitlines()[-1].split())
+
+
+SLOW = {"torch", "dgl", "numpy", "numba", "pandas", "optuna", "matplotlib"}
+
+
+def test_the_package_imports_nothing_slow():
+    assert not imported_after("import dgl_lc") & SLOW
+
+
+def test_public_names_do_not_import_what_only_experiments_need():
+    # Some versions of DGL import pandas themselves.
+    of_dgl = imported_after("import dgl_lc, dgl")
+    found = imported_after(
+        "from dgl_lc import HopFeatures, LCError, block_aggregate\n"
+        "from dgl_lc import lc_transform, data, nn, precompute, training"
+    )
+    assert "torch" in found
+    assert not (found - of_dgl) & {"pandas", "optuna", "matplotlib"}
+
+
+PARTS = {
+    "store": ["info"],
+    "reproduce": ["accuracy", "papers100m", "cpu-vs-blocks"],
+}
+CALLS = [["--help"], ["--version"]] + [
+    [name, *part, "--help"]
+    for name in COMMANDS
+    for part in [[], *([part] for part in PARTS.get(name, []))]
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=" ".join)
+def test_help_imports_nothing_slow(call):
+    code = f"""
+from dgl_lc.cli import main
+try:
+    main({call!r})
+except SystemExit:
+    pass
+"""
+    assert not imported_after(code) & SLOW
