@@ -24,7 +24,8 @@ class NodeRows:
         The matrices, with as many rows each. Those of one shape and data type
         can be one :attr:`stack`.
     nodes : Tensor, optional
-        The node of each row. Default: row i is node i.
+        The node of each row, or a mask of the nodes that have a row. Default:
+        row i is node i.
 
     Attributes
     ----------
@@ -54,6 +55,8 @@ class NodeRows:
                 f"tensors should have as many rows each, got "
                 f"{[len(part) for part in parts]}."
             )
+        if nodes is not None:
+            nodes = check_ids(nodes, "nodes")
         if nodes is not None and len(nodes) != len(parts[0]):
             raise DGLError(
                 f"nodes should name the node of each row, but it has "
@@ -176,13 +179,30 @@ class NodeRows:
         Parameters
         ----------
         ids : Tensor
-            Ids of nodes (not places of rows, where :attr:`nodes` is set).
+            Ids of nodes (not places of rows, where :attr:`nodes` is set), or
+            a mask with an entry for each node.
         """
+        ids = self.node_ids(ids)
         return self.take(self.positions(ids), ids)
+
+    def node_ids(
+        self, ids: Any, argument: str = "ids", num_nodes: int | None = None
+    ) -> torch.Tensor:
+        """Check ids of nodes, or turn a mask into ids.
+
+        Where not all nodes have a row, ``num_nodes`` is the number of nodes
+        of the graph, if that is known. It is not stored with the rows.
+        """
+        if self.nodes is None:
+            return check_ids(ids, argument, self._num_rows)
+        if num_nodes is None:
+            least = int(self.nodes.max()) + 1 if len(self.nodes) else 0
+            return check_ids(ids, argument, at_least=least)
+        return check_ids(ids, argument, num_nodes)
 
     def positions(self, ids: torch.Tensor) -> torch.Tensor:
         """Find the rows of these nodes; a node without a row is an error."""
-        ids = check_ids(ids, "ids")
+        ids = self.node_ids(ids)
         if self.nodes is None:
             if len(ids) and int(ids.max()) >= self._num_rows:
                 raise DGLError(
@@ -303,41 +323,110 @@ def and_others(count: int) -> str:
     return "" if count == 1 else f", and {count - 1} others,"
 
 
-def check_ids(ids: Any, argument: str) -> torch.Tensor:
-    """Return node ids as a one-dimensional int64 tensor on the CPU."""
+def check_ids(
+    ids: Any,
+    argument: str,
+    num_nodes: int | None = None,
+    *,
+    at_least: int = 0,
+) -> torch.Tensor:
+    """Return node ids, or those of a mask, as an int64 tensor on the CPU.
+
+    Every function that takes ids of nodes takes them through this one, so
+    that a mask means the same everywhere.
+
+    Parameters
+    ----------
+    ids : Tensor, numpy.ndarray or sequence
+        Ids in any order, or a mask: a bool for each node.
+    argument : str
+        Its name in messages.
+    num_nodes : int, optional
+        The number of nodes, which is the length of a mask. Default: not
+        known; a mask then has ``at_least`` so many entries.
+
+    Examples
+    --------
+    >>> check_ids([2, 0], "nodes", 4), check_ids([True, False], "nodes", 2)
+    (tensor([2, 0]), tensor([0]))
+    """
     if not isinstance(ids, torch.Tensor):
         ids = _to_tensor(ids, argument)
-        if ids.numel() == 0:
+        if ids.numel() == 0 and ids.dtype != torch.bool:
             ids = ids.long()
-    if ids.dtype == torch.bool:
+    if ids.layout != torch.strided:
         raise DGLError(
-            f"{argument} is a mask: give ids, such as "
-            f"mask.nonzero().squeeze(1)."
+            f"{argument} is sparse: give the ids, {argument}.to_dense()."
         )
     if ids.is_floating_point() or ids.is_complex():
         raise DGLError(f"{argument} should hold integer ids, got {ids.dtype}.")
     if ids.dim() != 1:
         raise DGLError(
             f"{argument} should have one dimension, got shape "
-            f"{tuple(ids.shape)}."
+            f"{tuple(ids.shape)}: use {argument}.reshape(-1)."
         )
+    if ids.dtype == torch.bool:
+        return _ids_of_mask(ids, argument, num_nodes, at_least)
+    if ids.dtype == torch.uint8 and len(ids) == num_nodes:
+        _refuse_byte_mask(ids, argument)
     ids = ids.cpu().to(torch.int64)
     if len(ids) and int(ids.min()) < 0:
         raise DGLError(f"{argument} holds {int(ids.min())}, not a node id.")
     return ids
 
 
+def _ids_of_mask(
+    mask: torch.Tensor, argument: str, num_nodes: int | None, at_least: int
+) -> torch.Tensor:
+    if num_nodes is not None and len(mask) != num_nodes:
+        raise DGLError(
+            f"{argument} is a mask of {len(mask):,} entries, but there are "
+            f"{num_nodes:,} nodes: give an entry for each node, or ids."
+        )
+    if len(mask) < at_least:
+        raise DGLError(
+            f"{argument} is a mask of {len(mask):,} entries, but there are "
+            f"rows of nodes up to {at_least - 1:,}: give an entry for each "
+            f"node of the graph, or ids."
+        )
+    return mask.cpu().nonzero().squeeze(1)
+
+
+def _refuse_byte_mask(ids: torch.Tensor, argument: str) -> None:
+    """Refuse what may be a mask of bytes, as older libraries make them."""
+    if len(ids) > 2 and int(ids.max()) <= 1:
+        raise DGLError(
+            f"{argument} holds {len(ids):,} zeros and ones of type uint8, "
+            f"which may be a mask or ids: convert it to bool or to int64."
+        )
+
+
 def _to_tensor(ids: Any, argument: str) -> torch.Tensor:
     try:
+        if isinstance(ids, (list, tuple)) and not _is_uniform(ids):
+            raise TypeError("it holds both bools and integers")
+        if not isinstance(ids, (np.ndarray, list, tuple)):
+            # A column of a data frame, among others.
+            ids = np.asarray(ids)
         if isinstance(ids, np.ndarray):
             # Torch takes neither a foreign byte order nor negative strides,
             # and older versions not every unsigned type.
-            integers = ids.dtype.kind in "iu"
+            integers = ids.dtype.kind in "iu" and ids.dtype != np.uint8
             native = np.int64 if integers else ids.dtype.newbyteorder("=")
             ids = np.ascontiguousarray(ids, dtype=native)
+            # Torch has no read-only tensors, and NumPy calls an array of one
+            # value contiguous, whatever its stride.
+            if not ids.flags.writeable or min(ids.strides, default=0) < 0:
+                ids = ids.copy()
         return torch.as_tensor(ids)
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise DGLError(
             f"{argument} should be a tensor, an array or a list of node ids, "
             f"got {type(ids).__name__}: {str(error).partition(chr(10))[0]}"
         ) from None
+
+
+def _is_uniform(ids: Sequence[Any]) -> bool:
+    """Tell whether all or none are bools: torch reads a mix as integers."""
+    bools = sum(isinstance(value, (bool, np.bool_)) for value in ids)
+    return bools in (0, len(ids))

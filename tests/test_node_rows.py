@@ -4,9 +4,12 @@ import copy
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from dgl import DGLError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dgl_lc.node_rows import ModelInputs, NodeRows, check_ids
 from dgl_lc.training import HopLoader
@@ -182,7 +185,12 @@ def test_they_can_be_read():
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (torch.ones(5, dtype=torch.bool), "nids is a mask"),
+        (torch.ones(5, dtype=torch.bool), "mask of 5 entries.* 4 nodes"),
+        ([True, False], "nids is a mask of 2 entries.* 4 nodes"),
+        ([True, 0, 1], "holds both bools and integers"),
+        (torch.tensor([0, 1, 1, 0], dtype=torch.uint8), "convert it to bool"),
+        (np.array([0, 1, 1, 0], np.uint8), "convert it to bool"),
+        (torch.ones(4).bool().to_sparse(), "nids is sparse"),
         ([0.5], "integer ids"),
         (torch.zeros(2, 2).long(), "one dimension"),
         ([3, -1], "holds -1"),
@@ -190,7 +198,53 @@ def test_they_can_be_read():
 )
 def test_ids_that_are_none_are_refused(ids, message):
     with pytest.raises(DGLError, match=message):
-        check_ids(ids, "nids")
+        check_ids(ids, "nids", 4)
+
+
+@given(st.lists(st.booleans(), max_size=9))
+def test_a_mask_of_any_kind_becomes_the_ids_of_its_nodes(mask):
+    wanted = [node for node, chosen in enumerate(mask) if chosen]
+    array = np.array(mask, bool)
+    for given_as in (
+        mask, tuple(mask), list(array), array, pd.Series(array),
+        np.repeat(array, 2)[::2], array[::-1].copy()[::-1],
+        torch.tensor(mask, dtype=torch.bool),
+    ):  # fmt: skip
+        found = check_ids(given_as, "nids", len(mask))
+        assert found.dtype == torch.int64
+        assert found.tolist() == wanted
+
+
+def test_rows_of_a_mask_are_those_of_its_nodes():
+    rows = NodeRows(tensors())
+    mask = torch.tensor([False, True, False, True])
+    wanted = rows.rows(torch.tensor([1, 3]))
+    for given_as in (mask, mask.numpy(), mask.tolist()):
+        found = rows.rows(given_as)
+        assert torch.equal(found.stack, wanted.stack)
+        assert torch.equal(found.nodes, wanted.nodes)
+    with pytest.raises(DGLError, match=r"mask of 3 entries.* 4 nodes"):
+        rows.rows(mask[:3])
+
+
+def test_a_mask_of_rows_of_some_nodes_has_an_entry_for_each_node():
+    rows = NodeRows(tensors(), torch.tensor([5, 0, 3, 6]))
+    mask = torch.zeros(8, dtype=torch.bool)
+    mask[[0, 5]] = True
+    assert torch.equal(rows.rows(mask)[0], tensors()[0][[1, 0]])
+    # A mask of the rows, not of the nodes, would be read wrongly.
+    with pytest.raises(DGLError, match=r"mask of 4 entries.* nodes up to 6"):
+        rows.rows(torch.ones(4, dtype=torch.bool))
+    mask[1] = True
+    with pytest.raises(DGLError, match="holds 1 without a row"):
+        rows.rows(mask)
+
+
+def test_the_nodes_of_rows_can_be_a_mask():
+    rows = NodeRows(tensors(), [False, True, True, False, True, True])
+    assert rows.nodes.tolist() == [1, 2, 4, 5]
+    with pytest.raises(DGLError, match="2 entries for 4 rows"):
+        NodeRows(tensors(), [True, True])
 
 
 def test_ids_are_int64_on_the_cpu():

@@ -37,14 +37,10 @@ def add_command(commands: Commands) -> None:
 def _run(args: argparse.Namespace) -> int:
     import torch
 
-    from ..data import DiskData, NodeData, load
+    from ..data import open_data
     from ..precompute import block_aggregate
 
-    data: DiskData | NodeData
-    if (Path(args.data) / "graph").is_dir():
-        data = DiskData(args.data)
-    else:
-        data = load(args.data, **load_options(args))
+    data = open_data(args.data, **load_options(args))
     print(data, flush=True)
     nodes = None
     if args.split_only:

@@ -8,12 +8,13 @@ from .files import save_npz
 from .node_data import NodeData
 from .ogb_binary import prepare_ogb
 from .papers_like import write_papers_like
-from .sources import load
+from .sources import load, open_data
 from .synthetic import block_model, power_law_graph
 
 __all__ = [
     "NodeData",
     "load",
+    "open_data",
     "save_npz",
     "block_model",
     "power_law_graph",

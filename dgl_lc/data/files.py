@@ -17,7 +17,8 @@ from ..storage.numpy_files import (
     read_npy,
     read_npz,
 )
-from .node_data import SPLITS, NodeData, errors_name
+from .node_data import NodeData, errors_name
+from .splits import SPLITS
 from .undirected import both_directions
 
 _NEEDED = ("edges", "labels", *SPLITS)

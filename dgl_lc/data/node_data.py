@@ -1,7 +1,6 @@
 """A graph with features, labels and a split: what the models learn from."""
 
 import contextlib
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +11,8 @@ import dgl
 import torch
 from dgl import DGLError
 
-SPLITS = ("train", "valid", "test")
+from .check_task import check_task
+from .splits import SPLITS
 
 
 @dataclass(eq=False, repr=False)
@@ -30,7 +30,8 @@ class NodeData:
     labels : Tensor
         int64, the class of each node; -1 where there is none.
     train, valid, test : Tensor
-        int64 ids of labelled nodes; no node is in two of them.
+        Ids of labelled nodes, or masks with an entry for each node; kept as
+        int64 ids. No node is in two of them.
     num_classes : int
         How many classes there are.
     name : str
@@ -74,14 +75,7 @@ class NodeData:
     _train_graph: dgl.DGLGraph | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        _check_graph("graph", self.graph)
-        for name in ("feat", "labels", *SPLITS):
-            _check_tensor(name, getattr(self, name), self.graph)
-        self.num_classes = _check_count(self.num_classes)
-        self._check_feat()
-        self._check_labels()
-        self._check_splits()
-        self._check_train_graph()
+        check_task(self)
 
     @property
     def num_feats(self) -> int:
@@ -113,108 +107,6 @@ class NodeData:
     def __repr__(self) -> str:
         text = f"{self.name!r}, {task_counts(self)}"
         return f"NodeData({text}{', inductive' * self.inductive})"
-
-    def _check_feat(self) -> None:
-        if self.feat.dim() != 2:
-            raise DGLError(
-                f"feat should have two dimensions, (nodes, columns), got "
-                f"shape {tuple(self.feat.shape)}."
-            )
-        if self.feat.shape[0] != self.graph.num_nodes():
-            raise DGLError(
-                f"feat has {self.feat.shape[0]} rows, but graph has "
-                f"{self.graph.num_nodes()} nodes: give a row for each node."
-            )
-        if self.feat.shape[1] == 0:
-            raise DGLError("feat has no columns: give at least one.")
-        if self.feat.dtype != torch.float32:
-            raise DGLError(f"feat is {self.feat.dtype}: use feat.float().")
-
-    def _check_labels(self) -> None:
-        labels, n = self.labels, self.graph.num_nodes()
-        if labels.dim() == 2 and labels.shape[1] > 1:
-            raise DGLError(
-                f"labels has shape {tuple(labels.shape)}: give the class of "
-                f"each node; for one-hot rows that is labels.argmax(1). Nodes "
-                f"with several labels are not supported."
-            )
-        if labels.dim() != 1:
-            raise DGLError(
-                f"labels should have one dimension, got shape "
-                f"{tuple(labels.shape)}: use labels.reshape(-1)."
-            )
-        if len(labels) != n:
-            raise DGLError(
-                f"labels has {len(labels)} entries, but graph has {n} nodes: "
-                f"give one for each node, -1 where there is none."
-            )
-        if labels.dtype != torch.int64:
-            raise DGLError(
-                f"labels is {labels.dtype}: give integers, -1 where there is "
-                f"none, and use labels.long()."
-            )
-        low, high = int(labels.min()), int(labels.max())
-        if low < -1:
-            raise DGLError(
-                f"labels holds {low}: classes are counted from 0; mark a node "
-                f"that has none with -1."
-            )
-        if high >= self.num_classes:
-            raise DGLError(
-                f"labels holds class {high}, but num_classes is "
-                f"{self.num_classes}: classes go from 0 to num_classes - 1."
-            )
-
-    def _check_splits(self) -> None:
-        n = self.graph.num_nodes()
-        owner = torch.full((n,), -1, dtype=torch.int8)
-        owner = owner.to(self.graph.device)
-        for index, name in enumerate(SPLITS):
-            ids = getattr(self, name)
-            _check_ids(name, ids, n)
-            taken = owner[ids]
-            if (taken >= 0).any():
-                place = int((taken >= 0).nonzero()[0])
-                other = SPLITS[int(taken[place])]
-                raise DGLError(
-                    f"node {int(ids[place])} is in {other} and in {name}: a "
-                    f"node may be in one split only."
-                )
-            owner[ids] = index
-            if int((owner == index).sum()) < len(ids):
-                raise DGLError(
-                    f"{name} holds some nodes more than once: use "
-                    f"{name}.unique()."
-                )
-            bare = (self.labels[ids] < 0).nonzero()
-            if len(bare):
-                raise DGLError(
-                    f"{name} holds node {int(ids[bare[0]])}, the label of "
-                    f"which is -1, none: omit such nodes, with "
-                    f"{name}[labels[{name}] >= 0]."
-                )
-
-    def _check_train_graph(self) -> None:
-        graph = self._train_graph
-        if graph is None:
-            return
-        _check_graph("the training graph", graph)
-        if graph.num_nodes() != self.graph.num_nodes():
-            raise DGLError(
-                f"the training graph has {graph.num_nodes()} nodes, but graph "
-                f"has {self.graph.num_nodes()}: node ids should be the same, "
-                f"and nodes outside training isolated."
-            )
-        degrees = graph.in_degrees() + graph.out_degrees()
-        for name in ("valid", "test"):
-            ids = getattr(self, name)
-            seen = degrees[ids].nonzero()
-            if len(seen):
-                raise DGLError(
-                    f"the training graph has an edge at node "
-                    f"{int(ids[seen[0]])}, which is in {name}: omit "
-                    f"edges at nodes that training may not see."
-                )
 
 
 class _Task(Protocol):
@@ -251,71 +143,3 @@ def errors_name(path: Path) -> Iterator[None]:
         yield
     except DGLError as error:
         raise DGLError(f"{path}: {error}") from None
-
-
-def _check_graph(name: str, graph: object) -> None:
-    if not isinstance(graph, dgl.DGLGraph):
-        raise DGLError(
-            f"{name} should be a DGLGraph, got {type(graph).__name__}."
-        )
-    if graph.is_block or not graph.is_homogeneous:
-        raise DGLError(
-            f"{name} should have one node type and one edge type: take one "
-            f"relation with dgl.edge_type_subgraph, or merge them with "
-            f"dgl.to_homogeneous."
-        )
-    if graph.num_nodes() == 0:
-        raise DGLError(f"{name} has no nodes.")
-
-
-def _check_tensor(name: str, tensor: object, graph: dgl.DGLGraph) -> None:
-    if not isinstance(tensor, torch.Tensor):
-        raise DGLError(
-            f"{name} should be a tensor, got {type(tensor).__name__}: use "
-            f"torch.as_tensor({name})."
-        )
-    if tensor.layout != torch.strided:
-        raise DGLError(f"{name} is sparse: use {name}.to_dense().")
-    if tensor.device != graph.device:
-        raise DGLError(
-            f"{name} is on {tensor.device} and graph on {graph.device}: put "
-            f"all on one device, with {name}.to(graph.device)."
-        )
-
-
-def _check_count(num_classes: object) -> int:
-    try:
-        if isinstance(num_classes, bool):
-            raise TypeError
-        count = operator.index(num_classes)  # type: ignore[arg-type]
-    except TypeError:
-        raise DGLError(
-            f"num_classes should be an integer, got {num_classes!r}."
-        ) from None
-    if count < 1:
-        raise DGLError(f"num_classes should be at least 1, got {count}.")
-    return count
-
-
-def _check_ids(name: str, ids: torch.Tensor, num_nodes: int) -> None:
-    if ids.dtype == torch.bool:
-        raise DGLError(
-            f"{name} is a mask: give ids, such as {name}.nonzero().squeeze(1)."
-        )
-    if ids.dtype != torch.int64:
-        raise DGLError(
-            f"{name} is {ids.dtype}: give integer ids and use {name}.long()."
-        )
-    if ids.dim() != 1:
-        raise DGLError(
-            f"{name} should have one dimension, got shape "
-            f"{tuple(ids.shape)}: use {name}.reshape(-1)."
-        )
-    if len(ids) == 0:
-        raise DGLError(f"{name} is empty: name at least one node.")
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= num_nodes:
-        raise DGLError(
-            f"{name} holds {low if low < 0 else high}, but graph has nodes 0 "
-            f"to {num_nodes - 1}."
-        )

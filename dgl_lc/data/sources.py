@@ -9,7 +9,10 @@ from typing import Any
 
 from dgl import DGLError
 
+from .._common.json_files import read_json
+from ..storage.manifest import MANIFEST, STATE
 from .dgl_data import CLASSES, load_dgl
+from .disk_data import KIND, DiskData
 from .files import load_npz
 from .graphsaint import load_graphsaint
 from .node_data import NodeData
@@ -60,29 +63,89 @@ def load(source: str | os.PathLike, **options: Any) -> NodeData:
     return reader(*arguments, **options)
 
 
+def open_data(source: str | os.PathLike, **options: Any) -> NodeData | DiskData:
+    """Open a task: a prepared folder on disk, or whatever ``load`` reads.
+
+    A folder is a prepared task if its manifest says so, whatever other
+    folders or files have the same names as its parts.
+
+    Parameters
+    ----------
+    source : str or path
+        A folder that was prepared before, which is opened as a
+        :class:`~dgl_lc.data.DiskData` without reading it, or a source of
+        :func:`load`.
+    **options
+        Options of :func:`load`. A prepared folder has none: its options were
+        set when it was written.
+
+    Examples
+    --------
+    >>> from dgl_lc.data import open_data
+    >>> open_data("synthetic:500", num_classes=3).num_classes
+    3
+    """
+    path = _path_of(source)
+    if path is None or not _is_prepared(path):
+        return load(source, **options)
+    if options:
+        raise DGLError(
+            f"{source} is a prepared task, which has no option "
+            f"{', '.join(options)}: give it when the task is prepared."
+        )
+    return DiskData(path)
+
+
+def _is_prepared(path: Path) -> bool:
+    """Tell whether a folder is a task on disk, finished or not."""
+    for name in (MANIFEST, STATE):
+        if (path / name).is_file():
+            try:
+                return read_json(path / name).get("format") == KIND.format
+            except DGLError:
+                # Other programs have files of these names as well.
+                return False
+    return False
+
+
+def _path_of(source: Any) -> Path | None:
+    """Return the source as a path; None for the name of a data set."""
+    if isinstance(source, str):
+        name = source.lower().replace("-", "_")
+        names = (*CLASSES, *DATASETS, PAPERS)
+        if name in (known.replace("-", "_") for known in names):
+            return None
+        if source.partition(":")[0] == "synthetic":
+            return None
+    try:
+        return Path(source)
+    except TypeError:
+        raise DGLError(
+            f"source should be a name or a path, got {type(source).__name__}."
+        ) from None
+
+
 def _reader(source: Any) -> tuple[Callable[..., NodeData], list[Any]]:
     """Find the function that reads a source, and its first arguments."""
-    if isinstance(source, str):
+    path = _path_of(source)
+    if path is None:
         if source.partition(":")[0] == "synthetic":
             return block_model, _size(source)
         name = source.lower().replace("-", "_")
         if name in CLASSES:
             return load_dgl, [name]
-        name = name.replace("_", "-")
-        if name in (*DATASETS, PAPERS):
-            return load_ogb, [name]
-    try:
-        path = Path(source)
-    except TypeError:
-        raise DGLError(
-            f"source should be a name or a path, got {type(source).__name__}."
-        ) from None
+        return load_ogb, [name.replace("_", "-")]
     if path.is_file():
         return load_npz, [path]
     if not path.is_dir():
         raise DGLError(
             f"source={str(source)!r} is neither a known name nor a file or "
             f"folder. Known are {_KNOWN}."
+        )
+    if _is_prepared(path):
+        raise DGLError(
+            f"source={str(source)!r} is a prepared task on disk: open it with "
+            f"dgl_lc.data.open_data or DiskData; load reads into memory."
         )
     if (path / "adj_full.npz").exists():
         return load_graphsaint, [path]

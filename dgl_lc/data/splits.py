@@ -6,7 +6,8 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from .node_data import SPLITS
+#: The parts of a split, in the order in which they are given.
+SPLITS = ("train", "valid", "test")
 
 
 def random_split(

@@ -236,7 +236,7 @@ def predict_shadow(
     Tensor
         Logits on the CPU, one row per node.
     """
-    nodes = check_ids(nodes, "nodes")
+    nodes = check_ids(nodes, "nodes", data.graph.num_nodes())
     if len(nodes) == 0:
         raise DGLError("nodes is empty: give at least one node.")
     if int(nodes.max()) >= data.graph.num_nodes():

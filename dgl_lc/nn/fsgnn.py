@@ -169,8 +169,8 @@ class FSGNN(SeveralFilters):
 
         Parameters
         ----------
-        graph : DGLGraph
-            The graph.
+        graph : DGLGraph, sparse matrix or pair
+            The graph, as :func:`dgl_lc.block_aggregate` takes it.
         feat : torch.Tensor
             Its node features.
         **options
@@ -202,8 +202,9 @@ class FSGNN(SeveralFilters):
                 lambda writer, name: compute(name, writer.folder(name)),
                 options,
             )  # fmt: skip
-        found = [hop for name in parts for hop in compute(name, None)]
-        return self._inputs(found, options.get("nodes"))
+        found = [compute(name, None) for name in parts]
+        tensors = [hop for hops in found for hop in hops]
+        return self._inputs(tensors, found[0].nodes)
 
     def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""

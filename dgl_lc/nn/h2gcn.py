@@ -13,6 +13,8 @@ from torch.nn import init
 
 from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
+from ..precompute.checks import check_nodes
+from ..precompute.graph.adjacency import as_unweighted
 from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
 from ..storage.hop_store import open_hop_store
 from ..storage.input_store import InputsWriter
@@ -154,12 +156,14 @@ class LCH2GCN(SeveralFilters):
 
         Parameters
         ----------
-        graph : DGLGraph
-            The graph; self-loops and multi-edges are left out.
+        graph : DGLGraph, sparse matrix or pair
+            The graph, as :func:`dgl_lc.block_aggregate` takes it; self-loops
+            and multi-edges are left out.
         feat : torch.Tensor
             Its node features.
         nodes : torch.Tensor, optional
-            Ids of the nodes whose rows are wanted. Default: all nodes.
+            Ids or a mask of the nodes whose rows are wanted. Default: all
+            nodes.
         memory : int or str, optional
             Bytes the exact 2-hop neighbourhoods may take. Default: "4GiB".
         **options
@@ -172,6 +176,8 @@ class LCH2GCN(SeveralFilters):
         ModelInputs
             An input for each word.
         """
+        graph = as_unweighted(graph, len(feat))
+        nodes = check_nodes(graph, nodes)
         out = options.pop("out", None)
 
         @cache

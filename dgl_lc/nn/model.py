@@ -13,7 +13,7 @@ from dgl import DGLError
 from torch import nn
 
 from ..hops import FilterSpec, HopFeatures
-from ..node_rows import ModelInputs, NodeRows, check_ids
+from ..node_rows import ModelInputs, NodeRows
 from ..precompute import block_aggregate
 from ..precompute.request import Request
 from ..precompute.sinks import warn_if_unread
@@ -103,8 +103,8 @@ class HopModel(nn.Module):
 
         Parameters
         ----------
-        graph : DGLGraph
-            The graph.
+        graph : DGLGraph, sparse matrix or pair
+            The graph, as :func:`dgl_lc.block_aggregate` takes it.
         feat : torch.Tensor
             Its node features.
         **options
@@ -209,9 +209,9 @@ class HopModel(nn.Module):
         """Precompute, or use what was precomputed before."""
         if not isinstance(graph, dgl.DGLGraph):
             raise DGLError(
-                f"feat is a tensor, so {type(self).__name__} needs the graph "
-                f"to precompute its hop features; a batch of hop features "
-                f"needs none."
+                f"feat is a tensor, so {type(self).__name__} needs a DGLGraph "
+                f"to precompute its hop features, got {type(graph).__name__}: "
+                f"give one, or the hop features model.precompute(graph, feat)."
             )
         found = self._cache.get(graph, feat)
         if found is None:
@@ -249,8 +249,6 @@ class SeveralFilters(HopModel):
     def _inputs(
         self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
     ) -> ModelInputs:
-        if nodes is not None:
-            nodes = check_ids(nodes, "nodes")
         return ModelInputs(tensors, self.input_names, nodes)
 
     def _store_inputs(

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 
-import dgl
 import numpy as np
 import torch
 from dgl import DGLError
@@ -11,7 +10,6 @@ from dgl import DGLError
 from .._common.bytes import parse_bytes
 from ..hops import HopFeatures
 from ..storage.disk_features import DiskFeatures
-from ..storage.disk_graph import DiskGraph
 from .column_blocks import Executor, progress_bar
 from .cpu.engine import CpuExecutor
 from .device import find_device
@@ -21,6 +19,7 @@ from .device.executor import (
     survey_for_device,
 )
 from .device.product import uses_triton
+from .graph.adjacency import GraphLike
 from .planning.cpu import choose_plan, least_bytes, too_small
 from .planning.device import make_device_plan
 from .planning.plans import Plan, beside_published, check_sizes
@@ -38,7 +37,7 @@ from .survey import (
 
 
 def block_aggregate(
-    g: dgl.DGLGraph | DiskGraph,
+    g: GraphLike,
     feat: torch.Tensor | np.ndarray | DiskFeatures,
     K: int,
     *,
@@ -64,8 +63,18 @@ def block_aggregate(
 
     Parameters
     ----------
-    g : DGLGraph or DiskGraph
-        A homogeneous graph on the CPU, or one on disk.
+    g : DGLGraph, DiskGraph, sparse matrix or pair
+        A homogeneous graph on the CPU, or one on disk. Or a ``scipy.sparse``
+        matrix, a torch sparse tensor (COO, CSR, CSC) or a pair of arrays
+        ``(src, dst)``: entry (i, j) is an edge from i to j, as in
+        ``dgl.from_scipy``, so that with norm="none" hop 1 is
+        :math:`A^T X`. Every stored entry is an edge; entries that are not
+        all one are used as ``edge_weight``. The arrays of CSR, CSC and COO
+        matrices and of pairs are read where they are. Before the work is
+        planned, and beyond ``memory``, other formats of scipy are converted
+        to COO (8 or 16 bytes per edge), ids that are not both int32 or both
+        int64 to int64, and integer values to floats. The edges are sorted
+        in every call: for several calls make a DGLGraph.
     feat : Tensor, numpy.ndarray or DiskFeatures
         Features :math:`X`, a row for each node; a ``numpy.memmap`` is read
         in order, once for each column block, features on disk in column
@@ -79,11 +88,13 @@ def block_aggregate(
         If True, every node has exactly one self-loop, whether or not g has
         them; if False, the edges are taken as they are.
     edge_weight : Tensor, optional
-        Multiplies messages. Degrees stay unweighted, and the self-loop that
-        ``self_loop`` gives a node weighs 1.
-    nodes : Tensor or sequence of int, optional
-        Give only these rows, in this order. Each hop is then computed only
-        where it is needed for them, exactly.
+        Multiplies messages, in the order of the edges. Degrees stay
+        unweighted, and the self-loop that ``self_loop`` gives a node
+        weighs 1.
+    nodes : Tensor or sequence, optional
+        Give only the rows of these ids, in this order, or of a mask (a bool
+        for each node). Each hop is then computed only where it is needed for
+        them, exactly.
     hops : sequence of int, optional
         Keep only these hops. Default: all, 0 to K.
     device : str or torch.device, optional
@@ -170,7 +181,7 @@ def block_aggregate(
 
 
 def plan(
-    g: dgl.DGLGraph | DiskGraph,
+    g: GraphLike,
     feat: torch.Tensor | np.ndarray | DiskFeatures,
     K: int,
     *,

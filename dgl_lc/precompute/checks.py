@@ -16,6 +16,7 @@ from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
 from ..storage.keys import memory_map
 from ..storage.npy_file import tensor_of
+from .graph.adjacency import GraphLike, as_graph
 
 #: More hops than any model has: a typing error, not a request.
 _MOST_HOPS = 65_535
@@ -30,8 +31,8 @@ def check_graph(graph: dgl.DGLGraph | DiskGraph, on_disk: bool = False) -> None:
         return
     if not isinstance(graph, dgl.DGLGraph):
         raise DGLError(
-            f"g should be a DGLGraph{' or a DiskGraph' * on_disk}, got "
-            f"{type(graph).__name__}."
+            f"g should be a DGLGraph in memory, got {type(graph).__name__}: "
+            f"use g.to_dgl()."
         )
     if graph.is_block:
         raise DGLError(
@@ -168,23 +169,10 @@ def check_hops(K: int, hops: Sequence[int] | None) -> list[int]:
 def check_nodes(
     graph: dgl.DGLGraph | DiskGraph, nodes: Any
 ) -> torch.Tensor | None:
-    """The ids asked for; repeated ids are fine."""
+    """Return the ids asked for, or those of a mask; they may be repeated."""
     if nodes is None:
         return None
-    if not isinstance(nodes, torch.Tensor):
-        try:
-            # A foreign byte order or an odd stride; lists of anything.
-            nodes = torch.as_tensor(nodes)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise DGLError(
-                f"nodes should be integer ids, in a tensor, a list or an array "
-                f"of native int64: {str(error).splitlines()[0]}"
-            ) from None
-        if nodes.numel() == 0:
-            nodes = nodes.long()
-    if nodes.layout != torch.strided:
-        raise DGLError("nodes is sparse: give the ids, nodes.to_dense().")
-    nodes = check_ids(nodes, "nodes").contiguous()
+    nodes = check_ids(nodes, "nodes", graph.num_nodes()).contiguous()
     if nodes.numel() == 0:
         raise DGLError("nodes is empty: name at least one node, or omit it.")
     if int(nodes.max()) >= graph.num_nodes():
@@ -193,6 +181,25 @@ def check_nodes(
             f"{graph.num_nodes() - 1}."
         )
     return nodes
+
+
+def take_graph(
+    g: GraphLike, feat: Any, edge_weight: Any
+) -> tuple[dgl.DGLGraph | DiskGraph, Any]:
+    """Return a graph, checked, and the weights of its edges.
+
+    The values of a matrix are weights where not all of them are one.
+    """
+    rows = getattr(feat, "shape", None)
+    graph, values = as_graph(g, rows[0] if rows else None)
+    check_graph(graph, on_disk=True)
+    if values is not None and edge_weight is not None:
+        raise DGLError(
+            "edge_weight was given, and g is a matrix with values other than "
+            "one, which are weights as well: omit edge_weight, or set the "
+            "values of g to one."
+        )
+    return graph, edge_weight if values is None else values
 
 
 def check_weight(

@@ -15,6 +15,7 @@ from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import StoreHead
 from ..storage.keys import array_key
 from . import checks as inputs
+from .graph.adjacency import GraphLike
 from .graph.in_edges import in_edges
 
 
@@ -50,7 +51,7 @@ class Request:
     @classmethod
     def of(
         cls,
-        g: dgl.DGLGraph | DiskGraph,
+        g: GraphLike,
         feat: torch.Tensor | np.ndarray | DiskFeatures,
         K: int,
         norm: str = "both",
@@ -61,7 +62,7 @@ class Request:
         dtype: torch.dtype | None = None,
     ) -> "Request":
         """Check everything that can be checked without work."""
-        inputs.check_graph(g, on_disk=True)
+        g, weight = inputs.take_graph(g, feat, weight)
         on_disk = inputs.is_on_disk(feat)
         values = inputs.check_features(g, feat)
         kept = inputs.check_hops(K, hops)

@@ -136,8 +136,8 @@ class DiskFeatures:
         return result
 
     def rows(self, ids: Any) -> torch.Tensor:
-        """All columns of these nodes."""
-        ids = check_ids(ids, "ids")
+        """Read all columns of these nodes: ids, or a mask."""
+        ids = check_ids(ids, "ids", len(self))
         if len(ids) and int(ids.max()) >= len(self):
             raise DGLError(
                 f"ids holds {int(ids.max())}, but there are nodes 0 to "

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
+from ..node_rows import check_ids
 from .check_graph import check_compressed
 from .manifest import (
     FolderKind,
@@ -149,7 +150,7 @@ class DiskGraph:
                 self.indptr[1:], self.indptr[:-1], out=degrees, casting="unsafe"
             )
             return torch.from_numpy(degrees)
-        ids = self._ids(v)
+        ids = self._ids(v, "v")
         degrees = self.indptr[ids + 1] - self.indptr[ids]
         return torch.from_numpy(np.asarray(degrees, dtype=np.int32))
 
@@ -157,17 +158,18 @@ class DiskGraph:
         """Edges out of each node, or out of those given."""
         if isinstance(u, str) and u == ALL:
             return torch.from_numpy(np.array(self.out_edges))
-        return torch.from_numpy(np.array(self.out_edges[self._ids(u)]))
+        return torch.from_numpy(np.array(self.out_edges[self._ids(u, "u")]))
 
-    def _ids(self, ids: Any) -> np.ndarray:
-        ids = np.atleast_1d(np.asarray(ids))
-        outside = ids[(ids < 0) | (ids >= self.num_nodes())]
-        if len(outside):
+    def _ids(self, ids: Any, argument: str) -> np.ndarray:
+        if np.ndim(ids) == 0:
+            ids = [ids]
+        found = check_ids(ids, argument, self.num_nodes())
+        if len(found) and int(found.max()) >= self.num_nodes():
             raise DGLError(
-                f"node {outside[0]} does not exist: the graph has nodes 0 to "
-                f"{self.num_nodes() - 1}."
+                f"node {int(found.max())} does not exist: the graph has nodes "
+                f"0 to {self.num_nodes() - 1}."
             )
-        return ids.astype(np.int64)
+        return found.numpy()
 
     def verify(self) -> None:
         """Read all files; an error names one that is not as written."""

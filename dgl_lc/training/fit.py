@@ -9,12 +9,12 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from ..node_rows import NodeRows, check_ids
+from ..node_rows import NodeRows
 from .checkpoint import Checkpoint
 from .description import describe_run
 from .epochs import Fit, Source, TrainingRun, parameter_groups
 from .loader import HopLoader, node_labels
-from .predict import check_output, is_full_graph, model_device
+from .predict import check_output, is_full_graph, model_device, node_ids
 from .tensor_files import locked
 
 
@@ -56,7 +56,7 @@ def fit(
     labels : Tensor
         An integer for each node of the graph.
     train, valid : Tensor
-        Ids of nodes.
+        Ids of nodes, or masks with an entry for each node of the graph.
     valid_inputs : optional
         Other inputs for the validation: in the inductive setting ``inputs``
         are of the training subgraph alone.
@@ -114,15 +114,16 @@ def fit(
             raise DGLError(f"{name}={value} should be at least 1.")
     device = model_device(model) if device is None else torch.device(device)
     model.to(device)
-    train, valid = check_ids(train, "train"), check_ids(valid, "valid")
+    checked_on = inputs if valid_inputs is None else valid_inputs
+    train = node_ids(inputs, train, "train", len(labels))
+    valid = node_ids(checked_on, valid, "valid", len(labels))
     for name, ids in (("train", train), ("valid", valid)):
         if len(ids) == 0:
             raise DGLError(f"{name} is empty: give at least one node.")
     source = _source(inputs, labels, train, batch_size, device, True, seed)
     checked = _source(
-        inputs if valid_inputs is None else valid_inputs,
-        labels, valid, 4 * batch_size, device, False, seed,
-    )  # fmt: skip
+        checked_on, labels, valid, 4 * batch_size, device, False, seed
+    )
     if optimizer is None:
         optimizer = torch.optim.Adam(
             parameter_groups(model, weight_decay), lr=lr

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-from ..node_rows import NodeRows, check_ids
+from ..node_rows import NodeRows
 from .buffers import Buffers
 
 
@@ -24,7 +24,8 @@ class HopLoader:
         Hop features in memory or memory-mapped, or the inputs of a model of
         several filters (row i being node i).
     nids : Tensor
-        Ids of the nodes to go through.
+        Ids of the nodes to go through, or a mask with an entry for each node
+        of the graph.
     labels : Tensor, optional
         A label for each node of the graph. Default: batches without labels.
     batch_size : int, optional
@@ -74,10 +75,11 @@ class HopLoader:
                 f"rank={rank} should be between 0 and world_size - 1 = "
                 f"{world_size - 1}."
             )
-        self.nids = check_ids(nids, "nids")
+        self._hops = as_rows(hops)
+        count = None if labels is None else len(labels)
+        self.nids = self._hops.node_ids(nids, "nids", count)
         if len(self.nids) == 0:
             raise DGLError("nids is empty: give at least one node.")
-        self._hops = as_rows(hops)
         self._places = self._hops.positions(self.nids)
         self._is_sequence = not isinstance(hops, NodeRows)
         self._labels = None

@@ -40,7 +40,9 @@ def predict(
         What the model reads. Hop features, or a sequence of inputs, are
         read in batches; a graph with its features is read as a whole.
     nodes : Tensor, optional
-        Ids of nodes; the output is in this order. Default: all rows.
+        Ids of nodes; the output is in this order. Or a mask with an entry for
+        each node of the graph; the output is then in the order of the nodes.
+        Default: all rows.
     batch_size : int, optional
         Rows in a batch. Default: 16384.
     device : torch.device, optional
@@ -63,6 +65,8 @@ def predict(
     """
     if device is None:
         device = model_device(model)
+    if nodes is not None:
+        nodes = node_ids(inputs, nodes, "nodes")
     training = model.training
     model.eval()
     try:
@@ -72,7 +76,7 @@ def predict(
                 logits = model(graph.to(device), feat.to(device)).cpu()
                 if nodes is None:
                     return logits
-                return logits[check_ids(nodes, "nodes")]
+                return NodeRows([logits]).rows(nodes)[0]
             if nodes is None:
                 rows = as_rows(inputs)
                 nodes = rows.nodes
@@ -85,6 +89,18 @@ def predict(
             return torch.cat(found)
     finally:
         model.train(training)
+
+
+def node_ids(
+    inputs: NodeRows | Sequence,
+    nodes: Any,
+    argument: str,
+    num_nodes: int | None = None,
+) -> torch.Tensor:
+    """Check ids of nodes of the inputs, or turn a mask into ids."""
+    if is_full_graph(inputs):
+        return check_ids(nodes, argument, inputs[0].num_nodes())
+    return as_rows(inputs).node_ids(nodes, argument, num_nodes)
 
 
 def model_device(model: nn.Module) -> torch.device:

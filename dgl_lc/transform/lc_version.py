@@ -98,8 +98,11 @@ class LCVersion:
         return "\n".join(lines).replace(prefix, "")
 
     def rows(self, inputs: InputRows, ids: torch.Tensor) -> InputRows:
-        """Return rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``."""
-        return inputs.take(inputs.positions(ids), ids)
+        """Return rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``.
+
+        ``ids`` may be a mask with an entry for each node of the graph.
+        """
+        return inputs.rows(ids)
 
     def loader(
         self, inputs: InputRows, nids: torch.Tensor,

@@ -1,5 +1,6 @@
 """``dgl-lc precompute``."""
 
+import numpy as np
 import torch
 
 from dgl_lc.cli import main
@@ -30,3 +31,23 @@ def test_precompute_on_disk(tmp_path, capsys):
     assert main(call) == 0
     assert "DiskData" in capsys.readouterr().out
     assert open_store(tmp_path / "hops").dtype == torch.float16
+
+
+def test_a_folder_named_graph_beside_npy_files_does_not_matter(tmp_path):
+    data = block_model(60, 3, 8)
+    np.save(tmp_path / "edges.npy", torch.stack(data.graph.edges()).numpy())
+    for name in ("feat", "labels", "train", "valid", "test"):
+        np.save(tmp_path / f"{name}.npy", getattr(data, name).numpy())
+    (tmp_path / "graph").mkdir()
+    out = tmp_path / "hops"
+    call = [
+        "precompute",
+        "--data",
+        str(tmp_path),
+        "--hops",
+        "1",
+        "--out",
+        str(out),
+    ]
+    assert main(call) == 0
+    assert open_store(out).shape[0] == 60

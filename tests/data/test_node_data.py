@@ -67,15 +67,21 @@ WRONG = {
     "no classes": ({"num_classes": 0}, "num_classes should be at least 1"),
     "half a class": ({"num_classes": 2.5}, "num_classes should be an int"),
     "true classes": ({"num_classes": True}, "num_classes should be an int"),
-    "mask": (
-        {"valid": ids(0, 0, 1, 0, 0, 0).bool()},
-        r"valid is a mask.* valid\.nonzero\(\)\.squeeze\(1\)",
+    "short mask": (
+        {"valid": ids(0, 0, 1, 0, 0).bool()},
+        "valid is a mask of 5 entries, but there are 6 nodes",
     ),
-    "float ids": ({"test": ids(3.0)}, r"test\.long"),
+    "empty mask": ({"valid": [False] * 6}, "valid is empty"),
+    "mask with a bare node": ({"test": [False] * 5 + [True]}, "holds node 5"),
+    "float ids": ({"test": ids(3.0)}, "test should hold integer ids"),
     "ids in rows": ({"test": ids([3], [4])}, r"test\.reshape"),
     "empty split": ({"test": ids().long()}, "test is empty"),
     "id too high": ({"train": ids(0, 6)}, "train holds 6.* 0 to 5"),
-    "id too low": ({"train": ids(0, -1)}, "train holds -1.* 0 to 5"),
+    "id too low": ({"train": ids(0, -1)}, "train holds -1, not a node id"),
+    "ids elsewhere": (
+        {"train": torch.zeros(1, device="meta").long()},
+        "train is on meta .*graph.device",
+    ),
     "overlap": ({"valid": ids(2, 1)}, "node 1 is in train and in valid"),
     "late overlap": ({"test": ids(4, 2)}, "node 2 is in valid and in test"),
     "twice": ({"test": ids(3, 4, 3)}, r"test holds some .* test\.unique"),
@@ -105,6 +111,18 @@ def test_right_arguments_are_kept_as_they_are():
     assert data.feat is feat
     assert data.labels is labels
     assert (data.num_feats, data.num_classes) == (3, 2)
+
+
+@pytest.mark.parametrize("kind", [torch.tensor, np.array, list])
+def test_masks_and_lists_become_ids(kind):
+    data = make(
+        train=kind([True, True, False, False, False, False]),
+        valid=kind([False, False, True, False, False, False]),
+        test=kind([4, 3]),
+    )
+    for name, nodes in {"train": [0, 1], "valid": [2], "test": [4, 3]}.items():
+        assert getattr(data, name).dtype == torch.int64
+        assert getattr(data, name).tolist() == nodes
 
 
 def test_the_text_says_what_is_there():

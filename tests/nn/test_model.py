@@ -1,5 +1,6 @@
 """Input, output and configuration of every model."""
 
+import numpy as np
 import pytest
 import torch
 from dgl import DGLError
@@ -12,6 +13,7 @@ from model_cases import (
     make_graph,
     powers,
 )
+from scipy import sparse
 
 from dgl_lc import block_aggregate, nn
 from dgl_lc.training import predict
@@ -33,6 +35,37 @@ def test_a_batch_gives_the_same_rows(name, graph, feat):
     asked = model.precompute(graph, feat, nodes=ids)
     torch.testing.assert_close(model(None, asked), expected)
     torch.testing.assert_close(predict(model, asked, ids[:2]), expected[:2])
+
+
+@EVERY
+def test_the_graph_can_be_a_matrix_or_a_pair(name, graph, feat):
+    model = make(name)
+    wanted = list(model.precompute(graph, feat))
+    source, target = (ends.numpy() for ends in graph.edges())
+    ones = np.ones(len(source))
+    for given_as in (
+        (source, target),
+        sparse.coo_matrix((ones, (source, target)), shape=(len(feat),) * 2),
+    ):
+        found = list(model.precompute(given_as, feat))
+        assert all(map(torch.equal, found, wanted))
+        with pytest.raises(DGLError, match=r"model\.precompute\(graph, feat"):
+            model(given_as, feat)
+
+
+@EVERY
+def test_nodes_can_be_a_mask(name, graph, feat):
+    model = make(name)
+    ids = torch.tensor([0, 7, 12])
+    wanted = model(None, model.precompute(graph, feat, nodes=ids))
+    mask = torch.zeros(graph.num_nodes(), dtype=torch.bool)
+    mask[ids] = True
+    for nodes in (mask, mask.numpy(), mask.tolist()):
+        found = model.precompute(graph, feat, nodes=nodes)
+        assert found.nodes.tolist() == ids.tolist()
+        assert torch.equal(model(None, found), wanted)
+    with pytest.raises(DGLError, match="nodes is a mask of 2 entries"):
+        model.precompute(graph, feat, nodes=[True, False])
 
 
 @EVERY
@@ -71,7 +104,7 @@ def test_a_model_is_made_again_from_its_config(name):
 @EVERY
 def test_wrong_input_is_named(name, graph, feat):
     model = make(name)
-    with pytest.raises(DGLError, match="needs the graph"):
+    with pytest.raises(DGLError, match="needs a DGLGraph"):
         model(None, feat)
     with pytest.raises(DGLError, match="in_feats=5"):
         model(graph, feat[:, :4])

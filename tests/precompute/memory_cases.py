@@ -13,9 +13,11 @@ import sys
 import tempfile
 
 import dgl
+import numpy as np
 import pytest
 import torch
 from dgl import DGLError
+from scipy import sparse
 
 from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate
@@ -36,6 +38,7 @@ def draw(rng):
         "n": n,
         "m": n * rng.choice([1, 4, 12]),
         "format": rng.choice(["coo", "csr", "csc"]),
+        "given": rng.choice(["dgl", "dgl", "scipy", "torch", "pair"]),
         "index": rng.choice(["int32", "int64"]),
         "columns": rng.choice([1, 7, 32]),
         "K": K,
@@ -49,6 +52,16 @@ def draw(rng):
         "room": rng.choice([1.0, 1.0, 1.1, 1.5, 4.0]),
         "threads": rng.choice([1, 2, 4, 12]),
     }
+
+
+def as_torch(g):
+    """Give a scipy matrix as a torch tensor that views its arrays."""
+    if g.format == "coo":
+        ends = torch.from_numpy(np.stack([g.row, g.col]).astype(np.int64))
+        return torch.sparse_coo_tensor(ends, torch.from_numpy(g.data), g.shape)
+    make = getattr(torch, f"sparse_{g.format}_tensor")
+    arrays = (g.indptr, g.indices, g.data)
+    return make(*map(torch.from_numpy, arrays), g.shape)
 
 
 class Case:
@@ -75,7 +88,19 @@ class Case:
         g = power_law_graph(case["n"], case["m"], seed=self.seed)
         index = getattr(torch, case["index"])
         u, v = (ends.to(index) for ends in g.edges(order="eid"))
-        return dgl.graph((u, v), num_nodes=case["n"]).formats(case["format"])
+        if case["given"] == "dgl":
+            g = dgl.graph((u, v), num_nodes=case["n"])
+            return g.formats(case["format"])
+        if case["given"] == "pair":
+            return u, v
+        ones = np.ones(case["m"], np.float32)
+        g = sparse.coo_array((ones, (u.numpy(), v.numpy())), (case["n"],) * 2)
+        g = getattr(g, f"to{case['format']}")()
+        if self.weight is not None:
+            # A compressed matrix merges edges that occur twice.
+            self.weight = self.weight[: g.nnz].clone()
+        g.data[:] = 1
+        return g if case["given"] == "scipy" else as_torch(g)
 
     def work(self):
         request = Request.of(

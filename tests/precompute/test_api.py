@@ -396,3 +396,24 @@ def test_repeated_nodes_and_odd_weights_are_fine(small_graph):
     hops = block_aggregate(small_graph, x, 1, edge_weight=weight)
     expected = expected_hops(small_graph, x, 1, edge_weight=weight[:, 0])
     assert_close(hops[1], expected[1])
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        torch.tensor([True, False, True]),
+        np.array([True, False, True]),
+        [True, False, True],
+        [0, 2],
+        np.array([0, 2], ">i8"),
+        np.array([2, 1, 0])[::-2],
+        np.array([(0, 1), (2, 1)], [("id", "<i8"), ("odd", "u1")])["id"],
+        np.array([0, 2], np.uint8),
+    ],
+)
+def test_nodes_can_be_a_mask_or_ids_of_any_kind(nodes):
+    g, feat = dgl.graph(([0, 1, 2], [1, 2, 0])), torch.rand(3, 4)
+    found = block_aggregate(g, feat, 2, nodes=nodes)
+    assert found.nodes.tolist() == [0, 2]
+    wanted = block_aggregate(g, feat, 2, nodes=torch.tensor([0, 2]))
+    assert torch.equal(found[2], wanted[2])

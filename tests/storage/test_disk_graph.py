@@ -26,6 +26,7 @@ def test_it_answers_as_dgl(graph, small_graph):
     assert torch.equal(graph.out_degrees(), small_graph.out_degrees().int())
     assert graph.in_degrees([2, 3]).tolist() == [2, 0]
     assert graph.out_degrees(2).tolist() == [2]
+    assert graph.in_degrees([False, True, True, False]).tolist() == [2, 2]
     assert graph.loops.tolist() == [0, 0, 1, 0]
     assert repr(graph).endswith("graph', 4 nodes, 5 edges)")
 
@@ -40,7 +41,7 @@ def test_it_becomes_a_dgl_graph(graph, small_graph):
 def test_ids_that_are_not_there(graph):
     with pytest.raises(DGLError, match="node 4 does not exist"):
         graph.in_degrees([0, 4])
-    with pytest.raises(DGLError, match="node -1 does not exist"):
+    with pytest.raises(DGLError, match="u holds -1, not a node id"):
         graph.out_degrees(-1)
 
 

@@ -399,7 +399,7 @@ def test_weights_of_a_graph_on_disk_are_refused(on_disk):
 
 
 def test_edge_blocks_are_of_dgls_graphs(on_disk):
-    with pytest.raises(DGLError, match="g should be a DGLGraph, got DiskGraph"):
+    with pytest.raises(DGLError, match=r"got DiskGraph: use g\.to_dgl"):
         edge_blocks(on_disk[0], 2)
 
 

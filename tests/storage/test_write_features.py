@@ -55,6 +55,8 @@ def test_blocks_are_the_columns(
     assert torch.equal(feat.block(first, last), wanted[:, first:last])
     ids = torch.randint(0, n, (7,))
     assert torch.equal(feat.rows(ids), wanted[ids])
+    mask = torch.arange(n) % 2 == 0
+    assert torch.equal(feat.rows(mask), wanted[mask])
     feat.verify()
 
 

@@ -208,7 +208,9 @@ def test_coefficients_of_gprgnn_do_not_decay():
     ("change", "message"),
     [
         ({"train": []}, "train is empty"),
-        ({"valid": torch.zeros(400, dtype=torch.bool)}, "valid is a mask"),
+        ({"valid": torch.ones(399).bool()}, "valid is a mask of 399 entries"),
+        ({"train": [True, False]}, "train is a mask of 2 entries.* 400 nodes"),
+        ({"valid": torch.zeros(400, dtype=torch.bool)}, "valid is empty"),
         ({"labels": DATA.labels[:7]}, "labels has 7"),
         ({"labels": DATA.labels.double()}, "labels should hold"),
         ({"labels": DATA.labels + 1}, "classes"),
@@ -285,3 +287,31 @@ def test_every_model_trains(name, setting):
     assert 0 <= result.test_accuracy <= 1
     assert result.num_parameters > 0
     assert result.total_seconds >= result.fit.seconds
+
+
+def masked(ids):
+    mask = torch.zeros(len(DATA.labels), dtype=torch.bool)
+    mask[ids] = True
+    return mask
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_masks_train_and_predict_as_ids_do(hops, whole):
+    inputs = (DATA.graph, DATA.feat) if whole else hops
+    train, valid = DATA.train.sort().values, DATA.valid.sort().values
+
+    def losses(*split):
+        torch.manual_seed(0)
+        model = SGC(DATA.num_feats, DATA.num_classes)
+        found = fit(model, inputs, DATA.labels, *split, epochs=3)
+        return model, found.history["train_loss"].tolist()
+
+    model, wanted = losses(train, valid)
+    assert losses(masked(train), masked(valid).numpy())[1] == wanted
+    ids = predict(model, inputs, valid)
+    for mask in (masked(valid), masked(valid).tolist()):
+        assert torch.equal(predict(model, inputs, mask), ids)
+    with pytest.raises(DGLError, match="nodes is a mask of 2 entries"):
+        predict(model, inputs, [True, False])
+    with pytest.raises(DGLError, match="holds 400"):
+        predict(model, inputs, [400])

@@ -149,7 +149,8 @@ def test_without_labels_there_are_only_rows():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nids": torch.ones(N, dtype=torch.bool)}, "nids is a mask"),
+        ({"nids": torch.ones(N - 1).bool()}, "nids is a mask of 22 entries"),
+        ({"nids": torch.zeros(N).bool()}, "nids is empty"),
         ({"nids": []}, "nids is empty"),
         ({"nids": [N]}, f"nodes 0 to {N - 1}"),
         ({"nids": [-1]}, "not a node id"),
@@ -168,3 +169,23 @@ def test_wrong_input_is_named(change, message):
     options = {"hops": HOPS, "nids": [0, 1], "labels": LABELS, **change}
     with pytest.raises(DGLError, match=message):
         HopLoader(**options)
+
+
+def test_nodes_can_be_given_as_a_mask():
+    mask = torch.zeros(N, dtype=torch.bool)
+    mask[[2, 5, 20]] = True
+    (wanted,) = HopLoader(HOPS, [2, 5, 20], LABELS)
+    for nids in (mask, mask.numpy(), mask.tolist()):
+        ((batch, labels),) = HopLoader(HOPS, nids, LABELS)
+        assert torch.equal(batch.stack, wanted[0].stack)
+        assert torch.equal(labels, wanted[1])
+
+
+def test_a_mask_of_rows_of_some_nodes_is_as_long_as_the_labels():
+    some = HOPS.rows([4, 7])
+    mask = torch.arange(N) == 7
+    ((batch, labels),) = HopLoader(some, mask, LABELS)
+    assert torch.equal(batch[0], HOPS[0][[7]])
+    assert labels.tolist() == [int(LABELS[7])]
+    with pytest.raises(DGLError, match=f"mask of {N + 1} entries.* {N} nodes"):
+        HopLoader(some, torch.ones(N + 1).bool(), LABELS)

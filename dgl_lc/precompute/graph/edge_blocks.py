@@ -9,11 +9,12 @@ from dgl import DGLError
 
 from ..._common.threads import ranges
 from .. import checks as inputs
+from .adjacency import GraphLike, as_graph, as_unweighted
 from .filters import diagonals
 from .in_edges import in_edges
 
 
-def edge_blocks(g: dgl.DGLGraph, num_blocks: int) -> list[dgl.DGLGraph]:
+def edge_blocks(g: GraphLike, num_blocks: int) -> list[dgl.DGLGraph]:
     """Split a graph's edges into balanced edge blocks.
 
     A block is a graph with all nodes of g and a contiguous range of its
@@ -22,15 +23,18 @@ def edge_blocks(g: dgl.DGLGraph, num_blocks: int) -> list[dgl.DGLGraph]:
 
     Parameters
     ----------
-    g : DGLGraph
-        A homogeneous graph on the CPU.
+    g : DGLGraph, sparse matrix or pair
+        A homogeneous graph on the CPU, or one as
+        :func:`dgl_lc.precompute.block_aggregate` takes it: entry (i, j) of a
+        matrix is an edge from i to j.
     num_blocks : int
         How many blocks.
 
     Returns
     -------
     list of DGLGraph
-        The blocks; ``edata[dgl.EID]`` holds the ids the edges have in g.
+        The blocks; ``edata[dgl.EID]`` holds the ids the edges have in g, and
+        ``edata["weight"]`` the values of a matrix that are not all one.
 
     Examples
     --------
@@ -43,6 +47,7 @@ def edge_blocks(g: dgl.DGLGraph, num_blocks: int) -> list[dgl.DGLGraph]:
     >>> second.edata[dgl.EID]
     tensor([1, 2])
     """
+    g, weight = as_graph(g)
     inputs.check_graph(g)
     _check_count(num_blocks)
     edges = in_edges(g)
@@ -58,6 +63,8 @@ def edge_blocks(g: dgl.DGLGraph, num_blocks: int) -> list[dgl.DGLGraph]:
         block = dgl.graph(tuple(ends), num_nodes=g.num_nodes())
         ids = torch.from_numpy(order[begin:end]).to(g.idtype)
         block.edata[dgl.EID] = ids
+        if weight is not None:
+            block.edata["weight"] = weight[ids.long()]
         blocks.append(block)
     return blocks
 
@@ -70,7 +77,7 @@ class NormalizedEdges(NamedTuple):
 
 
 def normalize(
-    g: dgl.DGLGraph,
+    g: GraphLike,
     *,
     norm: str = "both",
     self_loop: bool = True,
@@ -86,8 +93,9 @@ def normalize(
 
     Parameters
     ----------
-    g : DGLGraph
-        A homogeneous graph on the CPU.
+    g : DGLGraph, sparse matrix or pair
+        A homogeneous graph on the CPU, or one as
+        :func:`dgl_lc.precompute.block_aggregate` takes it, without weights.
     norm, self_loop
         As in :func:`dgl_lc.precompute.block_aggregate`. With ``self_loop``,
         the self-loops of g get weight 0: they are in the diagonal.
@@ -110,6 +118,7 @@ def normalize(
     NormalizedEdges(edge_weight=tensor([0.5000, 0.5000, 0.0000]),
                     diagonal=tensor([0.5000, 0.5000]))
     """
+    g = as_unweighted(g)
     inputs.check_graph(g)
     _check_count(num_blocks)
     spec = inputs.check_spec(norm, self_loop, weighted=False)
