@@ -35,7 +35,8 @@ from ..storage.merge_hops import (
 )
 from ..storage.write_hops import StoreWriter
 from .api import block_aggregate
-from .checks import check_nodes
+from .checks import check_nodes, take_graph
+from .graph.adjacency import GraphLike
 from .graph.in_edges import in_edges
 from .request import Request
 from .sinks import warn_if_unread
@@ -46,12 +47,12 @@ _SUFFIX = ".extending"
 
 def extend_store(
     store: StoredHops | str | os.PathLike,
-    g: dgl.DGLGraph | DiskGraph,
+    g: GraphLike,
     feat: torch.Tensor | np.ndarray | DiskFeatures,
     *,
     nodes: torch.Tensor | Sequence[int] | str | None = None,
     K: int | None = None,
-    edge_weight: torch.Tensor | None = None,
+    edge_weight: Any = None,
     out: str | os.PathLike | None = None,
     memory: int | str | None = None,
     resume: bool = True,
@@ -77,9 +78,9 @@ def extend_store(
     g, feat, edge_weight
         What the store was made of, as for :func:`dgl_lc.block_aggregate`.
         Anything else is an error: their keys are compared.
-    nodes : Tensor, sequence of int, or "all", optional
-        Nodes whose rows are added, behind those of the store; "all" for a
-        store with a row for each node, in order.
+    nodes : Tensor, sequence, or "all", optional
+        Ids or a mask of nodes whose rows are added, behind those of the
+        store; "all" for a store with a row for each node, in order.
     K : int, optional
         The new last hop.
     out : path, optional
@@ -118,11 +119,12 @@ def extend_store(
             "there is nothing to extend: give nodes=, more nodes, or K=, a "
             "later last hop."
         )
+    graph, weight = take_graph(g, feat, edge_weight)
     request = Request.of(
-        g, feat, _last_hop(old, K), old.filter.norm, old.filter.self_loop,
-        edge_weight, all_nodes(old, g, nodes), _all_hops(old, K), old.dtype,
+        graph, feat, _last_hop(old, K), old.filter.norm, old.filter.self_loop,
+        match_weight(old, graph, weight), all_nodes(old, graph, nodes),
+        _all_hops(old, K), old.dtype,
     )  # fmt: skip
-    check_weights(old, edge_weight)
     head = request.store_head()
     _check_key(old, "graph", head.made_from["graph"], "g")
     _check_key(old, "features", head.made_from["features"], "feat")
@@ -180,18 +182,33 @@ def all_nodes(
     return torch.cat([old.nodes, added[~has[added]]])
 
 
-def check_weights(
-    old: StoredHops, weight: Any, argument: str = "edge_weight"
-) -> None:
-    """Refuse weights where a store has none, and the other way round."""
-    if old.filter.weighted and weight is None:
+def match_weight(
+    old: StoredHops,
+    g: dgl.DGLGraph | DiskGraph,
+    weight: Any,
+    argument: str = "edge_weight",
+) -> Any:
+    """Return the weights to use; an error where a store is made otherwise.
+
+    A graph on disk may have weights, which a filter without weights ignores.
+    """
+    given = weight is not None and weight is not False
+    if not old.filter.weighted:
+        if given:
+            raise DGLError(
+                f"{old.folder} was made without edge weights: omit {argument}."
+            )
+        return False if _has_weights(g) else None
+    if not (given or (weight is None and _has_weights(g))):
         raise DGLError(
             f"{old.folder} was made with edge weights: give {argument}."
         )
-    if not old.filter.weighted and weight is not None:
-        raise DGLError(
-            f"{old.folder} was made without edge weights: omit {argument}."
-        )
+    return weight
+
+
+def _has_weights(g: dgl.DGLGraph | DiskGraph) -> bool:
+    on_disk = isinstance(g, DiskGraph)
+    return on_disk and getattr(g, "weights", None) is not None
 
 
 def check_same_graph(
@@ -384,7 +401,17 @@ def compute(request: Request, out: Path, **options: Any) -> StoredHops:
     found = block_aggregate(
         request.graph, call.pop("feat"), call["hops"][-1],
         norm=request.spec.norm, self_loop=request.spec.self_loop,
-        edge_weight=request.weight, dtype=request.dtype, out=out, **call,
+        edge_weight=_given_weight(request), dtype=request.dtype, out=out,
+        **call,
     )  # fmt: skip
     assert isinstance(found, StoredHops)
     return found
+
+
+def _given_weight(request: Request) -> Any:
+    """Return the weights of a request as they are given."""
+    if isinstance(request.graph, DiskGraph):
+        # Its own are used where nothing is given.
+        ignored = request.weight is None and _has_weights(request.graph)
+        return False if ignored else None
+    return request.weight

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import torch
 from dgl import DGLError
 from dgl.base import DGLWarning
 
-from .._common.dtypes import bits_of
+from .._common.dtypes import bits_of, type_of
 from .._common.rows import COPY_ROWS
 from ..hops import FilterSpec
 from ..storage.disk_features import DiskFeatures
@@ -24,14 +24,15 @@ from . import checks
 from .extend import (
     all_nodes,
     check_same_graph,
-    check_weights,
     compute,
+    match_weight,
     place_rows,
     write_or_replace,
     write_rows,
 )
+from .graph.adjacency import GraphLike
 from .graph.changes import changed_filter_rows, changed_hop_rows
-from .graph.in_edges import in_edges
+from .graph.in_edges import InEdges, in_edges
 from .request import Request
 
 #: Where more than this share of the rows changes, all are computed: the hops
@@ -82,13 +83,13 @@ class Reach:
 
 
 def find_reach(
-    old_graph: dgl.DGLGraph | DiskGraph,
-    g: dgl.DGLGraph | DiskGraph,
+    old_graph: GraphLike,
+    g: GraphLike,
     hops: Sequence[int],
     spec: FilterSpec,
     *,
-    old_edge_weight: torch.Tensor | None = None,
-    edge_weight: torch.Tensor | None = None,
+    old_edge_weight: Any = None,
+    edge_weight: Any = None,
     changed_features: np.ndarray | None = None,
     weight_type: torch.dtype = torch.float64,
 ) -> Reach:
@@ -96,30 +97,30 @@ def find_reach(
 
     Parameters
     ----------
-    old_graph, g : DGLGraph or DiskGraph
+    old_graph, g : DGLGraph, DiskGraph, sparse matrix or pair
         The graph before and after. New nodes come last.
     hops : sequence of int
         The hops that are kept, ascending.
     spec : FilterSpec
         The filter.
-    old_edge_weight, edge_weight : Tensor, optional
-        The weights of a weighted filter, before and after.
+    old_edge_weight, edge_weight : optional
+        The weights of a weighted filter, before and after, as for
+        :func:`dgl_lc.block_aggregate`.
     changed_features : bool array, optional
         A mark for each old node whose features changed. Default: none did.
     weight_type : torch.dtype
         The type in which weights are compared.
     """
-    old, new = in_edges(old_graph), in_edges(g)
-    weights = [
-        None if w is None else w.to(weight_type).contiguous().numpy()
-        for w in (old_edge_weight, edge_weight)
-    ]
+    old, old_weight = _edges_of(old_graph, old_edge_weight, spec, weight_type)
+    new, weight = _edges_of(g, edge_weight, spec, weight_type)
     n = old.num_nodes
     feature_rows = np.ones(new.num_nodes, bool)
     feature_rows[:n] = False if changed_features is None else changed_features
     filter_rows = np.zeros(new.num_nodes, bool)
     if hops[-1] > 0:
-        filter_rows = changed_filter_rows(old, new, spec, *weights)
+        filter_rows = changed_filter_rows(
+            old, new, spec, old_weight, weight, type_of(weight_type).sums
+        )
     changed = np.zeros(new.num_nodes, bool)
     counts = []
     for hop, marked in enumerate(
@@ -136,20 +137,37 @@ def find_reach(
     )  # fmt: skip
 
 
+def _edges_of(
+    g: GraphLike, weight: Any, spec: FilterSpec, dtype: torch.dtype
+) -> tuple[InEdges, np.ndarray | None]:
+    """Give the edges of a graph, and the weights that a filter uses."""
+    graph, given = checks.take_graph(g, None, weight)
+    if not spec.weighted:
+        return in_edges(graph), None
+    found = checks.check_weight(graph, given)
+    if found is None:
+        raise DGLError("the filter is weighted: give the weights of all edges.")
+    if not isinstance(graph, DiskGraph):
+        # Those on disk are mapped, and converted as they are read.
+        found = found.to(dtype).contiguous()
+    return in_edges(graph), found.numpy()
+
+
 def update_store(
     store: StoredHops | str | os.PathLike,
-    old_graph: dgl.DGLGraph | DiskGraph,
-    g: dgl.DGLGraph | DiskGraph,
+    old_graph: GraphLike,
+    g: GraphLike,
     feat: torch.Tensor | np.ndarray | DiskFeatures,
     *,
     old_feat: torch.Tensor | np.ndarray | DiskFeatures | None = None,
-    old_edge_weight: torch.Tensor | None = None,
-    edge_weight: torch.Tensor | None = None,
+    old_edge_weight: Any = None,
+    edge_weight: Any = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     out: str | os.PathLike | None = None,
     memory: int | str | None = None,
     resume: bool = True,
     progress: bool | None = None,
+    on_reach: Callable[[Reach], object] = bool,
     **options: Any,
 ) -> StoredHops:
     """Update a hop store, after its graph or its features changed.
@@ -180,12 +198,12 @@ def update_store(
         The features that the store was made of. Default: hop 0 of a store
         with the rows of all nodes; otherwise the features of the old nodes
         have to be the same as then.
-    old_edge_weight, edge_weight : Tensor, optional
+    old_edge_weight, edge_weight : optional
         The edge weights of the old and of the new graph, of a store whose
-        filter is weighted.
-    nodes : Tensor or sequence of int, optional
-        Nodes whose rows are added to a store of some nodes. A store of all
-        nodes gets the rows of all nodes of the new graph.
+        filter is weighted, as for :func:`dgl_lc.block_aggregate`.
+    nodes : Tensor or sequence, optional
+        Ids or a mask of nodes whose rows are added to a store of some nodes.
+        A store of all nodes gets the rows of all nodes of the new graph.
     out : path, optional
         The folder of the new store. Default: it replaces the old one, as in
         :func:`extend_store`.
@@ -193,6 +211,8 @@ def update_store(
         Bytes that may be allocated to compute the rows, as for
         :func:`dgl_lc.block_aggregate`. Comparing the graphs takes the sorted
         edges of both, for graphs in memory, and some 100 MiB.
+    on_reach : callable
+        Is given the :class:`Reach` before any row is computed.
     resume, progress, **options
         As for :func:`extend_store`.
 
@@ -214,27 +234,29 @@ def update_store(
     torch.Size([101, 3])
     """
     old = store if isinstance(store, StoredHops) else open_hop_store(store)
-    _check_graphs(old_graph, g)
+    graph, weight = checks.take_graph(g, feat, edge_weight)
+    before, old_weight = checks.take_graph(old_graph, old_feat, old_edge_weight)
+    _check_sizes(before, graph)
+    weight = match_weight(old, graph, weight)
+    old_weight = match_weight(old, before, old_weight, "old_edge_weight")
     request = Request.of(
-        g, feat, old.K, old.filter.norm, old.filter.self_loop, edge_weight,
-        all_nodes(old, g, nodes), old.hops, old.dtype,
+        graph, feat, old.K, old.filter.norm, old.filter.self_loop, weight,
+        all_nodes(old, graph, nodes), old.hops, old.dtype,
     )  # fmt: skip
-    check_weights(old, edge_weight)
-    old_weight = checks.check_weight(old_graph, old_edge_weight)
-    check_weights(old, old_edge_weight, "old_edge_weight")
-    check_same_graph(old, old_graph, old_weight, "old_graph")
+    check_same_graph(
+        old, before, checks.check_weight(before, old_weight), "old_graph"
+    )
     head = request.store_head()
     given = {**options, "resume": resume, "progress": progress}
 
     def write(path: Path) -> None:
         reach = find_reach(
-            old_graph, g, old.hops, old.filter,
-            old_edge_weight=old_weight, edge_weight=request.weight,
-            changed_features=_changed_features(
-                old, old_graph, request, old_feat
-            ),
+            before, graph, old.hops, old.filter,
+            old_edge_weight=old_weight, edge_weight=weight,
+            changed_features=_changed_features(old, before, request, old_feat),
             weight_type=request.value_type.torch_sums,
         )  # fmt: skip
+        on_reach(reach)
         found = place_rows(old, request, reach.changed)
         share = len(found[1]) / request.kept_rows
         if share > MOST:
@@ -250,11 +272,9 @@ def update_store(
     return write_or_replace(old, head, out, resume, write)
 
 
-def _check_graphs(
+def _check_sizes(
     old: dgl.DGLGraph | DiskGraph, new: dgl.DGLGraph | DiskGraph
 ) -> None:
-    for graph in (old, new):
-        checks.check_graph(graph, on_disk=True)
     if new.num_nodes() < old.num_nodes():
         raise DGLError(
             f"g has {new.num_nodes():,} nodes, fewer than old_graph, which "

@@ -1,11 +1,13 @@
 """``dgl-lc store``."""
 
+import numpy as np
 import pytest
+import torch
 
 from dgl_lc.cli import main
 from dgl_lc.data import block_model
 from dgl_lc.nn import FSGNN
-from dgl_lc.precompute import block_aggregate
+from dgl_lc.precompute import block_aggregate, open_store
 
 
 @pytest.fixture
@@ -77,3 +79,60 @@ def test_a_folder_without_a_store_is_named(tmp_path, refused):
     message = refused("store", "info", str(tmp_path))
     assert str(tmp_path) in message
     assert "is not the folder of a hop store" in message
+
+
+def save_task(path, data, graph=None, feat=None):
+    graph = data.graph if graph is None else graph
+    feat = data.feat if feat is None else feat
+    n = graph.num_nodes()
+    labels = torch.zeros(n, dtype=torch.int64)
+    labels[: len(data.labels)] = data.labels
+    np.savez(
+        path, edges=torch.stack(graph.edges()).numpy(), feat=feat.numpy(),
+        labels=labels.numpy(), train=data.train.numpy(),
+        valid=data.valid.numpy(), test=data.test.numpy(),
+    )  # fmt: skip
+    return str(path)
+
+
+@pytest.fixture
+def task(tmp_path):
+    """A task in an npz file, its graph and features, and a store of these."""
+    data = block_model(400, 3, 8)
+    path = tmp_path / "hops"
+    block_aggregate(data.graph, data.feat, 1, nodes=[5, 7], out=path)
+    return save_task(tmp_path / "task.npz", data), data, path
+
+
+def test_extend_adds_nodes_and_hops(task, tmp_path, capsys):
+    source, data, path = task
+    np.save(tmp_path / "ids.npy", np.array([9, 7]))
+    command = ["store", "extend", str(path), "--data", source]
+    ids = ["--nodes", str(tmp_path / "ids.npy"), "--out", str(tmp_path / "t")]
+    assert main([*command, *ids]) == 0
+    assert open_store(tmp_path / "t").nodes.tolist() == [5, 7, 9]
+    assert main([*command, "--hops", "2"]) == 0
+    assert "all hops are computed again" in capsys.readouterr().out
+    assert main([*command, "--all", "--memory", "64MiB"]) == 0
+    found = open_store(path)
+    assert (found.hops, found.nodes) == ([0, 1, 2], None)
+    expected = block_aggregate(data.graph, data.feat, 2)
+    torch.testing.assert_close(found.stack, expected.stack)
+
+
+def test_extend_refuses_what_does_not_fit(task, tmp_path, refused):
+    source, data, path = task
+    command = ["store", "extend", str(path), "--data"]
+    assert "give --hops, --nodes or --all" in refused(*command, source)
+    other = save_task(tmp_path / "other.npz", data, feat=data.feat + 1)
+    assert "feat is not what" in refused(*command, other, "--hops", "2")
+    np.save(tmp_path / "ids.npy", np.array([1.5]))
+    nodes = ["--nodes", str(tmp_path / "ids.npy")]
+    assert "integer ids" in refused(*command, source, *nodes)
+    FSGNN(8, 4, 3, K=1).precompute(
+        data.graph, data.feat, out=tmp_path / "inputs"
+    )
+    message = refused(
+        "store", "extend", str(tmp_path / "inputs"), "--data", "no", "--all"
+    )
+    assert "store of inputs" in message

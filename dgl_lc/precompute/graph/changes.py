@@ -25,6 +25,7 @@ def changed_filter_rows(
     spec: FilterSpec,
     old_weight: np.ndarray | None = None,
     weight: np.ndarray | None = None,
+    dtype: np.dtype | type = np.float64,
 ) -> np.ndarray:
     """Mark the rows in which the filters of two graphs differ.
 
@@ -35,7 +36,9 @@ def changed_filter_rows(
     spec : FilterSpec
         The filter.
     old_weight, weight : array, optional
-        Weights of the edges, in DGL's order, of one data type.
+        Weights of the edges, in the order of the graph's edges.
+    dtype : numpy.dtype
+        The type in which weights are compared.
 
     Returns
     -------
@@ -44,8 +47,8 @@ def changed_filter_rows(
     """
     changed = np.ones(new.num_nodes, bool)
     graphs = [
-        _Graph(old, old.whole(old_weight), spec.self_loop),
-        _Graph(new, new.whole(weight), spec.self_loop),
+        _Graph(old, old.whole(old_weight), spec.self_loop, dtype),
+        _Graph(new, new.whole(weight), spec.self_loop, dtype),
     ]
     for first, last in _batches(old, new):
         one, other = (graph.rows(first, last) for graph in graphs)
@@ -147,8 +150,15 @@ def _batches(old: InEdges, new: InEdges) -> Iterator[tuple[int, int]]:
 class _Graph:
     """Gives the edges into some rows, as the filter sees them."""
 
-    def __init__(self, edges: InEdges, block: EdgeBlock, self_loop: bool):
-        self._edges, self._block, self._self_loop = edges, block, self_loop
+    def __init__(
+        self,
+        edges: InEdges,
+        block: EdgeBlock,
+        self_loop: bool,
+        dtype: np.dtype | type,
+    ):
+        self._edges, self._block = edges, block
+        self._self_loop, self._dtype = self_loop, dtype
 
     def rows(
         self, first: int, last: int
@@ -165,7 +175,7 @@ class _Graph:
             own: np.ndarray | slice = slice(begin, end)
             if block.edge_ids is not None:
                 own = block.edge_ids[begin:end]
-            values = np.ascontiguousarray(block.weight[own])
+            values = np.ascontiguousarray(block.weight[own], self._dtype)
             weight = values.view(f"i{values.itemsize}")
         if self._self_loop:
             kept = source != row + first
