@@ -18,10 +18,11 @@ import torch
 from dgl import DGLError
 
 from .._common.bytes import format_bytes
-from .._common.dtypes import VALUE_TYPES, bits_of
+from .._common.dtypes import VALUE_TYPES, bits_of, type_of
 from .._common.file_access import create_file, write_all
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
+from ..hops import FilterSpec
 from .folder import check_output, claim, disk_errors, locked
 from .hop_store import CHECKSUMS, KIND, NODES, ROWS, StoreHead
 from .manifest import STATE, write_draft, write_manifest
@@ -294,3 +295,34 @@ class StoreWriter:
     def _write_state(self, notes: dict[str, Any]) -> None:
         more = {"names": list(_NAMES), "files": {}, "notes": notes}
         write_draft(self.folder / STATE, self._head.to_json() | more)
+
+
+def save_rows(
+    path: str | os.PathLike,
+    values: torch.Tensor,
+    nodes: torch.Tensor | None,
+    made_from: dict[str, Any],
+    resume: bool = True,
+) -> None:
+    """Write a matrix that was computed otherwise, as hop 0 of a store.
+
+    Parameters
+    ----------
+    values : Tensor
+        The rows, of any shape: each is stored as plain columns.
+    nodes : Tensor, optional
+        The node of each row. Default: row i is node i.
+    made_from : dict
+        Keys of what the matrix depends on.
+    """
+    values = values.reshape(len(values), -1)
+    rows, columns = values.shape
+    head = StoreHead(
+        rows, columns, (0,), type_of(values.dtype).name,
+        FilterSpec("none", False), nodes is not None, made_from,
+    )  # fmt: skip
+    with StoreWriter(path, head, nodes, resume) as writer:
+        if not writer.finished:
+            with writer.block(columns):
+                writer.keep(0, 0, values, None)
+            writer.finish()
