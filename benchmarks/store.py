@@ -43,7 +43,7 @@ def make_store(folder, rows):
     with StoreWriter(folder, head) as writer:
         if writer.finished:
             return
-        with writer.columns(COLUMNS):
+        with writer.block(COLUMNS):
             for hop in HOPS:
                 writer.keep(hop, 0, values, places)
         writer.finish()

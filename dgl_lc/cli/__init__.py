@@ -31,7 +31,8 @@ COMMANDS = {
     "measure its speed, and print a report",
     "tune": "tune a model's parameters on the validation nodes",
     "reproduce": "reproduce the paper's tables and figures",
-    "store": "inspect or verify a hop store",
+    "store": "inspect, verify or extend a hop store",
+    "update": "update a hop store after its graph or features changed",
     "calibrate": "measure the coefficients of the published optimiser",
 }
 

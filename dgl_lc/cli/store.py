@@ -1,9 +1,27 @@
-"""``dgl-lc store``: inspect and verify a hop store."""
+"""``dgl-lc store``: inspect, verify and extend a hop store."""
 
 import argparse
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from .flags import Commands
+from .flags import (
+    Commands,
+    add_reverse_flag,
+    check_device,
+    check_output_folder,
+    count,
+    given_path,
+    load_options,
+    refuse,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..storage.hop_store import StoredHops
 
 
 def add_command(commands: Commands) -> None:
@@ -17,13 +35,120 @@ def add_command(commands: Commands) -> None:
         part = parts.add_parser(name, help=text)
         part.add_argument("path", type=Path, help="folder of the hop store")
         part.set_defaults(run=run)
+    _add_extend(parts)
+
+
+def _add_extend(parts: Commands) -> None:
+    part = parts.add_parser("extend", help="add nodes or hops to the store")
+    part.add_argument("path", type=given_path, help="folder of the hop store")
+    add = part.add_argument
+    add("--data", required=True,
+        help="data that the store was made of: folder of a prepared task, npz "
+        "file or folder, or name of a DGL data set")  # fmt: skip
+    add("--hops", type=count, help="new last hop, K")
+    which = part.add_mutually_exclusive_group()
+    which.add_argument(
+        "--nodes", type=given_path,
+        help="npy file with the ids of nodes whose rows are added",
+    )  # fmt: skip
+    which.add_argument(
+        "--all", action="store_true", help="add the rows of all other nodes"
+    )
+    add_rewrite_flags(part)
+    add_reverse_flag(part)
+    part.set_defaults(run=_extend, kept=KEPT)
+
+
+#: What an interrupted extension or update leaves.
+KEPT = "the store is as it was; the same command resumes"
+
+
+def add_rewrite_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of commands that write a store from another."""
+    add = parser.add_argument
+    add("--out", type=given_path,
+        help="folder of the new store (default: it replaces the old one when "
+        "it is finished)")  # fmt: skip
+    add("--memory", help="memory budget, such as 4GiB")
+    add("--device", help="device to compute on: cpu (default) or cuda")
+
+
+def rewrite_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Check the flags of :func:`add_rewrite_flags`; return the options."""
+    if args.device is not None:
+        check_device(args.device)
+    check_output_folder(args.out or args.path.absolute().parent, "--out")
+    return {"out": args.out, "memory": args.memory, "device": args.device}
+
+
+def read_ids(path: Path, data: Any) -> "torch.Tensor":
+    """Read ids of nodes, or a mask, from an npy file."""
+    import torch
+
+    from ..storage.numpy_files import read_npy
+
+    ids = read_npy(path)
+    if ids.dtype == bool:
+        return torch.from_numpy(ids)
+    if hasattr(data, "find_nodes"):
+        return data.find_nodes(ids)
+    if ids.dtype.kind not in "iu":
+        refuse(f"--nodes {path} holds {ids.dtype}: give integer ids.")
+    return torch.from_numpy(ids.astype("int64"))
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print warnings as lines, without the place in the code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: print(f"note: {message}")
+        yield
+
+
+def _extend(args: argparse.Namespace) -> int:
+    from ..data import open_data
+    from ..precompute import extend_store
+    from ..storage.hop_store import open_hop_store
+
+    if args.hops is None and args.nodes is None and not args.all:
+        refuse("give --hops, --nodes or --all: what the store should get.")
+    options = rewrite_options(args)
+    # A store of several filters is refused before the data is read.
+    store = open_hop_store(args.path)
+    data = open_data(args.data, **load_options(args))
+    nodes: Any = "all" if args.all else None
+    if args.nodes is not None:
+        nodes = read_ids(args.nodes, data)
+    with warnings_as_lines():
+        found = extend_store(
+            store, data.graph, data.feat, nodes=nodes, K=args.hops,
+            **options,
+        )  # fmt: skip
+    print(found)
+    return 0
 
 
 def _info(args: argparse.Namespace) -> int:
-    from .._common.bytes import format_bytes
     from ..precompute import open_store
+    from ..storage.hop_store import StoredHops
 
-    hops = open_store(args.path)
+    found = open_store(args.path)
+    if isinstance(found, StoredHops):
+        _print_hops(found)
+        return 0
+    print(f"inputs   {len(found)}, in {len(found.parts)} hop stores")
+    for number, name in enumerate(found.names):
+        print(f"{number:<8} {name}")
+    for name, part in found.parts.items():
+        print(f"\n{name}")
+        _print_hops(part)
+    return 0
+
+
+def _print_hops(hops: "StoredHops") -> None:
+    from .._common.bytes import format_bytes
+
     head = hops.head
     filter_ = ", ".join(f"{k}={v}" for k, v in vars(head.spec).items())
     print(
@@ -36,13 +161,16 @@ def _info(args: argparse.Namespace) -> int:
     )
     for name, key in head.made_from.items():
         print(f"{name:<8} {key}")
-    return 0
 
 
 def _verify(args: argparse.Namespace) -> int:
     from ..precompute import open_store
+    from ..storage.input_store import StoredInputs
 
-    hops = open_store(args.path)
-    hops.verify()
-    print(f"all {hops.shape[0]:,} rows match their checksums")
+    found = open_store(args.path)
+    found.verify()
+    parts = ""
+    if isinstance(found, StoredInputs):
+        parts = f" of all {len(found.parts)} parts"
+    print(f"all {found.shape[0]:,} rows{parts} match their checksums")
     return 0

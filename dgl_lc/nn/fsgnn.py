@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 
+from ..hops import HopFeatures
 from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
 from .dropout import Dropout
@@ -22,8 +23,8 @@ from .model import (
     reset_all,
 )
 
-#: Names of the folders of the two hop stores, below ``out``.
-_FOLDERS = ("with-loops", "without-loops")
+#: Folders of the hop stores of the two filters, in ``out``.
+_WITH_LOOPS, _WITHOUT_LOOPS = "with-loops", "without-loops"
 
 
 class FSGNN(SeveralFilters):
@@ -174,26 +175,36 @@ class FSGNN(SeveralFilters):
             Its node features.
         **options
             As for :func:`dgl_lc.block_aggregate`, ``memory`` being for each
-            of the two filters, and ``out`` a folder for both.
+            of the two filters, and ``out`` a folder for both, which
+            :func:`dgl_lc.precompute.open_store` opens again.
 
         Returns
         -------
         ModelInputs
             :math:`2K + 1` inputs.
         """
-        norm, nodes = self.filter.norm, options.get("nodes")
         out = options.pop("out", None)
-        to = [None if out is None else Path(out) / f for f in _FOLDERS]
-        with_loops = block_aggregate(
-            graph, feat, self._K, norm=norm, out=to[0], **options
-        )
-        if self._K == 0:
-            return self._inputs(list(with_loops), nodes)
-        without = block_aggregate(
-            graph, feat, self._K, hops=range(1, self._K + 1), norm=norm,
-            self_loop=False, out=to[1], **options,
-        )  # fmt: skip
-        return self._inputs([*with_loops, *without], nodes)
+        # Hop 0 is the same for both filters.
+        parts: dict[str, dict[str, Any]] = {_WITH_LOOPS: {}}
+        if self._K > 0:
+            hops = range(1, self._K + 1)
+            parts[_WITHOUT_LOOPS] = {"hops": hops, "self_loop": False}
+
+        def compute(folder: str, to: Path | None) -> HopFeatures:
+            return block_aggregate(
+                graph, feat, self._K, norm=self.filter.norm, out=to,
+                **parts[folder], **options,
+            )  # fmt: skip
+
+        if out is not None:
+            return self._store_inputs(
+                graph, feat, out, list(parts),
+                lambda writer, name: compute(name, writer.folder(name)),
+                options,
+            )  # fmt: skip
+        found = [compute(name, None) for name in parts]
+        tensors = [hop for hops in found for hop in hops]
+        return self._inputs(tensors, found[0].nodes)
 
     def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""

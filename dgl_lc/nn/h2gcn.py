@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import dgl
@@ -15,6 +16,8 @@ from ..precompute import block_aggregate
 from ..precompute.checks import check_nodes
 from ..precompute.graph.adjacency import as_unweighted
 from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
+from ..storage.hop_store import open_hop_store
+from ..storage.input_store import InputsWriter
 from .dropout import Dropout
 from .model import (
     Features,
@@ -164,7 +167,9 @@ class LCH2GCN(SeveralFilters):
         memory : int or str, optional
             Bytes the exact 2-hop neighbourhoods may take. Default: "4GiB".
         **options
-            As for :func:`dgl_lc.block_aggregate`.
+            As for :func:`dgl_lc.block_aggregate`; ``out`` is a folder for
+            all words, which :func:`dgl_lc.precompute.open_store` opens
+            again.
 
         Returns
         -------
@@ -173,17 +178,48 @@ class LCH2GCN(SeveralFilters):
         """
         graph = as_unweighted(graph, len(feat))
         nodes = check_nodes(graph, nodes)
-        near = one_hop_graph(graph)
-        graphs = {1: near, 2: two_hop_graph(near, memory)}
-        found: dict[tuple[int, ...], th.Tensor] = {(): feat}
-        for word in self.words[1:]:
-            # The first letter is the filter that is applied last.
+        out = options.pop("out", None)
+
+        @cache
+        def graphs() -> tuple[dgl.DGLGraph, dgl.DGLGraph]:
+            near = one_hop_graph(graph)
+            return near, two_hop_graph(near, memory)
+
+        found: dict[tuple[int, ...], th.Tensor] = {}
+
+        def at_all_rows(word: tuple[int, ...]) -> th.Tensor:
+            """Compute a word in memory, or give one that was computed."""
+            if word not in found:
+                found[word] = apply(word, **options)
+            return found[word]
+
+        def apply(word: tuple[int, ...], **options: Any) -> th.Tensor:
+            """Apply the filter that comes last in a word, its first letter."""
+            filtered = len(word) > 0
+            rows = at_all_rows(word[1:]) if filtered else feat
             hops = block_aggregate(
-                graphs[word[0]], found[word[1:]], 1, hops=[1],
-                norm=self.filter.norm, self_loop=False, **options,
+                graphs()[word[0] - 1] if filtered else graph, rows,
+                int(filtered), hops=[int(filtered)], norm=self.filter.norm,
+                self_loop=False, **options,
             )  # fmt: skip
-            found[word] = hops[1]
-        inputs = [found[word] for word in self.words]
+            return hops[int(filtered)]
+
+        if out is not None:
+            folders = {_folder_of(word): word for word in self.words}
+
+            def write(writer: InputsWriter, folder: str) -> None:
+                word = folders[folder]
+                if nodes is None and word:
+                    # What it is computed from was written before.
+                    before = writer.folder(_folder_of(word[1:]))
+                    found.setdefault(word[1:], open_hop_store(before).stack)
+                apply(word, nodes=nodes, out=writer.folder(folder), **options)
+
+            return self._store_inputs(
+                graph, feat, out, list(folders), write,
+                {**options, "nodes": nodes},
+            )  # fmt: skip
+        inputs = [at_all_rows(word) for word in self.words]
         if nodes is not None:
             inputs = [tensor[nodes] for tensor in inputs]
         return self._inputs(inputs, nodes)
@@ -216,3 +252,8 @@ class LCH2GCN(SeveralFilters):
         effect when printing the model.
         """
         return f"K={self._K}"
+
+
+def _folder_of(word: tuple[int, ...]) -> str:
+    """Name the folder of a word's hop store, such as "S1S2"."""
+    return "".join(f"S{letter}" for letter in word) or "features"

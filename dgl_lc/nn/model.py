@@ -1,7 +1,9 @@
 """Base classes of the models: where their hop features come from."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import dgl
@@ -13,6 +15,14 @@ from torch import nn
 from ..hops import FilterSpec, HopFeatures
 from ..node_rows import ModelInputs, NodeRows
 from ..precompute import block_aggregate
+from ..precompute.request import Request
+from ..precompute.sinks import warn_if_unread
+from ..storage.input_store import (
+    InputsWriter,
+    StoredInputs,
+    open_inputs,
+    write_inputs,
+)
 from .cache import InputCache
 
 #: What the ``forward`` of a model takes as its features.
@@ -240,6 +250,38 @@ class SeveralFilters(HopModel):
         self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
     ) -> ModelInputs:
         return ModelInputs(tensors, self.input_names, nodes)
+
+    def _store_inputs(
+        self,
+        graph: dgl.DGLGraph,
+        feat: th.Tensor,
+        out: str | os.PathLike,
+        folders: Sequence[str],
+        write_part: Callable[[InputsWriter, str], object],
+        options: dict[str, Any],
+    ) -> StoredInputs:
+        """Have the parts of the inputs written that are not finished yet.
+
+        ``options`` are those of :func:`dgl_lc.block_aggregate`.
+        """
+        head = Request.of(
+            graph, feat, 0, weight=options.get("edge_weight"),
+            nodes=options.get("nodes"), dtype=options.get("dtype"),
+        ).store_head()  # fmt: skip
+        with write_inputs(
+            out, self.input_names, folders,
+            {**head.made_from, "dtype": head.kind},
+            resume=options.get("resume", True),
+        ) as writer:  # fmt: skip
+            if writer.finished:
+                warn_if_unread(Path(out), head.made_from, stacklevel=4)
+            else:
+                for folder in folders:
+                    if folder not in writer.done:
+                        write_part(writer, folder)
+                        writer.commit(folder)
+                writer.finish()
+        return open_inputs(out)
 
     def _from_rows(self, feat: NodeRows) -> th.Tensor:
         """Return the stack of the inputs."""

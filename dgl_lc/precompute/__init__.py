@@ -1,17 +1,22 @@
 """Block-wise precomputation of hop features."""
 
-from ..storage.hop_store import open_store
+from ..storage.input_store import open_store
 from .api import block_aggregate, plan
+from .extend import extend_store
 from .graph.edge_blocks import edge_blocks, normalize
 from .planning.calibrate import calibrate
 from .planning.estimate import estimate
+from .update import find_reach, update_store
 
 __all__ = [
     "block_aggregate",
     "calibrate",
     "edge_blocks",
     "estimate",
+    "extend_store",
+    "find_reach",
     "normalize",
     "open_store",
     "plan",
+    "update_store",
 ]

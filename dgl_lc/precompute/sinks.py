@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from dgl.base import DGLWarning
@@ -20,7 +20,12 @@ from dgl.base import DGLWarning
 from .._common.rows import copy_rows, empty
 from ..hops import HopFeatures
 from ..storage.folder import is_whole
-from ..storage.hop_store import StoredHops, StoreHead, find_store, open_store
+from ..storage.hop_store import (
+    StoredHops,
+    StoreHead,
+    find_store,
+    open_hop_store,
+)
 from ..storage.keys import is_unread
 from ..storage.write_hops import StoreWriter
 from .overflow import OverflowCheck
@@ -187,15 +192,8 @@ class StoreSink:
             StoreWriter.check(self._folder)
             return None
         found = find_store(self._folder, self._head)
-        if found is not None and is_unread(self._head.made_from["features"]):
-            warnings.warn(
-                f"{self._folder} is used again: the features are a memory map "
-                f"of a file whose size, time and inode are the same as then. "
-                f"Its content was not compared; resume=False computes the hop "
-                f"features again.",
-                DGLWarning,
-                stacklevel=4,
-            )
+        if found is not None:
+            warn_if_unread(self._folder, self._head.made_from, stacklevel=5)
         return found
 
     def __enter__(self) -> "StoreSink":
@@ -213,7 +211,7 @@ class StoreSink:
     @contextlib.contextmanager
     def columns(self, first: int, last: int) -> Iterator[None]:
         self._first, self._last, self._staged = first, last, {}
-        with self._writer.columns(last):
+        with self._writer.block(last):
             yield
             for hop, rows in self._staged.items():
                 self.keep(hop, rows, None)
@@ -250,7 +248,21 @@ class StoreSink:
     def finish(self) -> StoredHops:
         if not self._writer.finished:
             self._writer.finish()
-        return open_store(self._folder)
+        return open_hop_store(self._folder)
+
+
+def warn_if_unread(
+    folder: Path, made_from: dict[str, Any], stacklevel: int
+) -> None:
+    """Warn that a finished folder is used on the strength of a file's time."""
+    if is_unread(made_from["features"]):
+        warnings.warn(
+            f"{folder} is used again: the features are a memory map of a file "
+            f"whose size, time and inode are the same as then. Its content "
+            f"was not compared; resume=False computes the hop features again.",
+            DGLWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def make_sink(

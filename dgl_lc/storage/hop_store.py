@@ -30,7 +30,9 @@ from .manifest import FolderKind, Manifest, expect_files, read_manifest
 from .npy_file import check_chunks, map_file, tensor_of, verify_file
 from .row_checksums import add_checksums, factors
 
-KIND = FolderKind("hop store", "block_aggregate(out=)")
+#: Where a store that is merged of two keeps the second while it is written.
+COMPUTED = "computed"
+KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED,))
 ROWS, CHECKSUMS, NODES = "rows.npy", "checksums.npy", "nodes.npy"
 
 
@@ -203,25 +205,38 @@ class StoredHops(HopFeatures):
                 f"precompute the store again with resume=False."
             )
 
-    def _check_once(self) -> None:
+    def check_once(self) -> None:
         """Compare all rows with their checksums, once for an open store."""
         self._check_length()
         if not self._is_checked:
             self.verify()
 
     def __getitem__(self, key: Any) -> Any:
-        self._check_once()
+        self.check_once()
         return super().__getitem__(key)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        self._check_once()
+        self.check_once()
         return super().__iter__()
 
     @property
     def stack(self) -> torch.Tensor:
         """The rows of all hops in memory, hop after hop, checked."""
-        self._check_once()
+        self.check_once()
         return super().stack
+
+    def as_features(self, hop: int) -> torch.Tensor | np.ndarray:
+        """Give a hop as features from which further hops are computed.
+
+        It is a memory map, which the engine reads as it would read a hop of
+        its own: the sums are the same to the last bit. NumPy has no
+        bfloat16, for which a tensor makes no difference.
+        """
+        self.check_once()
+        number = self.hops.index(hop)
+        if self._head.kind == "bfloat16":
+            return self._tensor(number)
+        return self._array[:, number]
 
     def prefetch(self, places: torch.Tensor) -> None:
         """Ask the disk for rows that are needed soon.
@@ -287,7 +302,7 @@ class StoredHops(HopFeatures):
 
 
 def _reopen(path: str, key: str) -> StoredHops:
-    found = open_store(path)
+    found = open_hop_store(path)
     if found.key != key:
         raise DGLError(
             f"{path} is not the store that was pickled: it was written again "
@@ -296,26 +311,8 @@ def _reopen(path: str, key: str) -> StoredHops:
     return found
 
 
-def open_store(path: str | os.PathLike) -> StoredHops:
-    """Open hop features that are stored on disk, memory-mapped.
-
-    Parameters
-    ----------
-    path : path
-        The folder that was given as ``out`` to
-        :func:`dgl_lc.block_aggregate`.
-
-    Examples
-    --------
-    >>> import dgl, tempfile, torch
-    >>> from dgl_lc.precompute import block_aggregate, open_store
-    >>> g = dgl.graph(([0, 1, 2], [1, 2, 0]))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = f"{folder}/hops"
-    ...     _ = block_aggregate(g, torch.eye(3), K=2, out=path)
-    ...     open_store(path).rows(torch.tensor([2]))
-    HopFeatures(hops=[0, 1, 2], rows=1, columns=3, dtype=torch.float32)
-    """
+def open_hop_store(path: str | os.PathLike) -> StoredHops:
+    """Open hop features of one filter that are stored on disk."""
     folder = Path(path)
     return StoredHops(folder, read_manifest(folder, KIND))
 

@@ -1,14 +1,15 @@
-"""Writing a hop store, column block by column block.
+"""Writing a hop store, column block by column block or row by row.
 
-While a store is being made, ``state.json`` says how many columns of it count,
-and which of two files holds the checksums of these; a run that was killed
-resumes after the last whole column block.
+While a store is being made, ``state.json`` says how many columns (or rows) of
+it count, and which of two files holds the checksums of these; a run that was
+killed resumes after the last whole block of them.
 """
 
 import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import torch
 from dgl import DGLError
 
 from .._common.bytes import format_bytes
-from .._common.dtypes import VALUE_TYPES, bits_of
+from .._common.dtypes import VALUE_TYPES, bits_of, type_of
 from .._common.file_access import create_file, write_all
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
+from ..hops import FilterSpec
 from .folder import check_output, claim, disk_errors, locked
 from .hop_store import CHECKSUMS, KIND, NODES, ROWS, StoreHead
 from .manifest import STATE, write_draft, write_manifest
@@ -67,7 +69,7 @@ class StoreWriter:
     Attributes
     ----------
     done : int
-        Columns that are finished, from an earlier run.
+        Columns (or rows) that are finished, from an earlier run.
     finished : bool
         Whether nothing is left to do.
 
@@ -82,6 +84,9 @@ class StoreWriter:
     resume : bool
         Resume an unfinished store of the same; with False any store in the
         folder is deleted and written again.
+    by_rows : bool
+        Write whole rows, with :meth:`write_rows`, instead of column blocks,
+        with :meth:`keep`.
     """
 
     def __init__(
@@ -90,11 +95,13 @@ class StoreWriter:
         head: StoreHead,
         nodes: torch.Tensor | None = None,
         resume: bool = True,
+        by_rows: bool = False,
     ):
         self.folder = Path(path)
         self.done = 0
         self.finished = False
         self._head, self._nodes, self._resume = head, nodes, resume
+        self._by_rows = by_rows
         self._type = VALUE_TYPES[head.kind]
         self._checksums = np.zeros(0, np.uint64)
         self._new = self._checksums
@@ -128,7 +135,8 @@ class StoreWriter:
 
     def _begin(self, state: dict[str, Any]) -> None:
         notes = state.get("notes", {})
-        if "done" in notes:
+        # What was begun in the other way is written again.
+        if "done" in notes and notes.get("by_rows", False) == self._by_rows:
             self._restore(notes)
         else:
             self._create()
@@ -142,11 +150,12 @@ class StoreWriter:
             entry = FileEntry.from_json(notes["checksums"])
             if self._head.some_nodes:
                 self._nodes_entry = FileEntry.from_json(notes["nodes"])
+            last = self._head.rows if self._by_rows else self._head.columns
             good = (
                 type(done) is int
-                and 0 <= done <= self._head.columns
+                and 0 <= done <= last
                 and turn in (0, 1)
-                and (entry.dtype, entry.shape) == (np.uint64, self._shape[:1])
+                and (entry.dtype, entry.shape) == (np.uint64, self.shape[:1])
             )
             if not good:
                 raise ValueError("it contradicts itself")
@@ -162,20 +171,24 @@ class StoreWriter:
         self._checksums = np.array(mapped)
 
     @property
-    def _shape(self) -> tuple[int, int, int]:
+    def shape(self) -> tuple[int, int, int]:
+        """The rows, hops and columns of the store."""
         return self._head.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its numbers."""
+        return self._type.torch
 
     def _rows_entry(self) -> FileEntry:
         stored = self._type.stored
-        return FileEntry.of(self.folder / ROWS, stored, self._shape, None)
+        return FileEntry.of(self.folder / ROWS, stored, self.shape, None)
 
     def _create(self) -> None:
         rows = self._head.rows
         dtype = self._type.stored
-        size = int(np.prod(self._shape, dtype=np.int64)) * dtype.itemsize
-        needed = disk_bytes(
-            self._shape, dtype.itemsize, self._nodes is not None
-        )
+        size = int(np.prod(self.shape, dtype=np.int64)) * dtype.itemsize
+        needed = disk_bytes(self.shape, dtype.itemsize, self._nodes is not None)
         free = shutil.disk_usage(self.folder).free
         if needed + _SPARE > free:
             raise DGLError(
@@ -193,7 +206,7 @@ class StoreWriter:
                 self.folder / NODES, self._nodes.numpy()
             )
         with create_file(self.folder / ROWS) as file:
-            write_all(file, npy_header(dtype, self._shape))
+            write_all(file, npy_header(dtype, self.shape))
             # All of it now: a memory map on a full disk kills the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, HEADER + size)
@@ -229,9 +242,22 @@ class StoreWriter:
 
         run_parallel(write, len(parts))
 
+    def write_rows(self, low: int, values: torch.Tensor) -> None:
+        """Write whole rows from ``low`` on; their shape is that of a row."""
+        bits = bits_of(values.reshape(len(values), -1))
+        high = low + len(values)
+        self._new[low:high] = 0
+        add_checksums(bits, self._factors, self._new[low:high])
+        self._rows[low:high] = bits.view(self._rows.dtype).reshape(values.shape)
+
+    @cached_property
+    def _factors(self) -> np.ndarray:
+        _, hops, columns = self.shape
+        return factors(hops * columns)
+
     @contextlib.contextmanager
-    def columns(self, last: int) -> Iterator[None]:
-        """Keep columns up to ``last`` within; commit them at the end.
+    def block(self, last: int) -> Iterator[None]:
+        """Keep columns (or rows) up to ``last`` within; commit at the end.
 
         If anything fails, they are as if never written.
         """
@@ -265,7 +291,11 @@ class StoreWriter:
     def _commit(self, done: int) -> None:
         turn = 1 - self._turn
         entry = save_array(self.folder / _TURNS[turn], self._checksums)
-        notes = {"done": done, "turn": turn, "checksums": entry.to_json()}
+        notes: dict[str, Any] = {
+            "done": done, "turn": turn, "checksums": entry.to_json()
+        }  # fmt: skip
+        if self._by_rows:
+            notes["by_rows"] = True
         if self._nodes_entry is not None:
             notes["nodes"] = self._nodes_entry.to_json()
         self._write_state(notes)
@@ -274,3 +304,34 @@ class StoreWriter:
     def _write_state(self, notes: dict[str, Any]) -> None:
         more = {"names": list(_NAMES), "files": {}, "notes": notes}
         write_draft(self.folder / STATE, self._head.to_json() | more)
+
+
+def save_rows(
+    path: str | os.PathLike,
+    values: torch.Tensor,
+    nodes: torch.Tensor | None,
+    made_from: dict[str, Any],
+    resume: bool = True,
+) -> None:
+    """Write a matrix that was computed otherwise, as hop 0 of a store.
+
+    Parameters
+    ----------
+    values : Tensor
+        The rows, of any shape: each is stored as plain columns.
+    nodes : Tensor, optional
+        The node of each row. Default: row i is node i.
+    made_from : dict
+        Keys of what the matrix depends on.
+    """
+    values = values.reshape(len(values), -1)
+    rows, columns = values.shape
+    head = StoreHead(
+        rows, columns, (0,), type_of(values.dtype).name,
+        FilterSpec("none", False), nodes is not None, made_from,
+    )  # fmt: skip
+    with StoreWriter(path, head, nodes, resume) as writer:
+        if not writer.finished:
+            with writer.block(columns):
+                writer.keep(0, 0, values, None)
+            writer.finish()

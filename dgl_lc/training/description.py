@@ -17,6 +17,7 @@ from .._common.digest import digest
 from ..hops import HopFeatures
 from ..node_rows import ModelInputs, NodeRows
 from ..storage.hop_store import StoredHops
+from ..storage.input_store import StoredInputs
 from .predict import is_full_graph
 
 #: What every module has, whatever its class.
@@ -99,8 +100,9 @@ def _of_optimizer(
 
 
 def _of_inputs(name: str, inputs: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(inputs, StoredHops):
-        yield name, "a hop store"
+    if isinstance(inputs, (StoredHops, StoredInputs)):
+        hops = isinstance(inputs, StoredHops)
+        yield name, "a hop store" if hops else "a store of inputs"
         yield f"{name}: key", inputs.key
         return
     if is_full_graph(inputs):

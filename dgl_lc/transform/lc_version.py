@@ -1,10 +1,13 @@
 """The LC version of a model: what lc_transform returns."""
 
+import os
 import re
 from typing import Any
 
 import torch
 
+from ..node_rows import NodeRows
+from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from .evaluate import Evaluator, check_guards
 from .input_rows import InputRows
@@ -45,8 +48,9 @@ class LCVersion:
     def precompute(
         self, *args: Any, nodes: Any = None, memory: int | str | None = None,
         dtype: torch.dtype | None = None, device: Any = None,
-        progress: bool | None = None, **kwargs: Any,
-    ) -> InputRows:  # fmt: skip
+        progress: bool | None = None, out: str | os.PathLike | None = None,
+        resume: bool = True, **kwargs: Any,
+    ) -> InputRows | StoredInputs:  # fmt: skip
         """Compute the inputs with the block engine.
 
         Parameters
@@ -64,6 +68,13 @@ class LCVersion:
             Device that computes: "cpu".
         progress : bool, optional
             Whether progress bars are shown.
+        out : path, optional
+            Folder in which the inputs are kept, and read from row by row;
+            :func:`dgl_lc.precompute.open_store` opens it again. A finished
+            input is not computed again after an interruption.
+        resume : bool
+            With ``out``: resume an interrupted call, and use the result of an
+            earlier one. With False the folder is written again.
         """
         call = read_call(self._model, args, kwargs)
         lacking = self._names - set(call.graphs) - set(call.inputs)
@@ -85,8 +96,9 @@ class LCVersion:
         with torch.no_grad():
             check_guards(self._guards, evaluate)
             return precompute_inputs(
-                self.inputs, evaluate, nodes, memory, dtype, device, progress
-            )
+                self.inputs, evaluate, nodes, memory, dtype, device, progress,
+                out, resume,
+            )  # fmt: skip
 
     @property
     def code(self) -> str:
@@ -97,7 +109,9 @@ class LCVersion:
         prefix = stack_words.__module__.replace(".", "_") + "_"
         return "\n".join(lines).replace(prefix, "")
 
-    def rows(self, inputs: InputRows, ids: torch.Tensor) -> InputRows:
+    def rows(
+        self, inputs: InputRows | StoredInputs, ids: torch.Tensor
+    ) -> NodeRows:
         """Return rows of some nodes: ``lc.module(*lc.rows(inputs, ids))``.
 
         ``ids`` may be a mask with an entry for each node of the graph.
@@ -105,7 +119,7 @@ class LCVersion:
         return inputs.rows(ids)
 
     def loader(
-        self, inputs: InputRows, nids: torch.Tensor,
+        self, inputs: InputRows | StoredInputs, nids: torch.Tensor,
         labels: torch.Tensor | None = None, **options: Any,
     ) -> HopLoader:  # fmt: skip
         """Make a :class:`dgl_lc.training.HopLoader` of the inputs."""

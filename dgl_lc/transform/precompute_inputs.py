@@ -6,7 +6,8 @@ tensor are a tree, visited depth first, and a run of one filter is one call of
 last use.
 """
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,11 @@ from dgl import DGLError
 from .._common.bytes import format_bytes, parse_bytes
 from ..precompute import block_aggregate
 from ..precompute.checks import check_nodes
+from ..storage.input_store import StoredInputs, open_inputs, write_inputs
+from ..storage.keys import array_key
+from ..storage.write_hops import save_rows
 from .apply_words import diagonal_values, edge_weight, scale
+from .describe_inputs import describe_inputs
 from .evaluate import Evaluator
 from .filter_words import (
     Diagonal,
@@ -54,40 +59,84 @@ def precompute_inputs(
     dtype: torch.dtype | None = None,
     device: Any = None,
     progress: bool | None = None,
-) -> InputRows:
-    """Compute all inputs, for all nodes or for some."""
+    out: str | os.PathLike | None = None,
+    resume: bool = True,
+) -> InputRows | StoredInputs:
+    """Compute all inputs, for all nodes or for some, in memory or on disk."""
     graph = next(iter(evaluate.call.graphs.values()))
     chosen = check_nodes(graph, nodes)
     budget = None if memory is None else parse_bytes(memory)
-    work = _Work(evaluate, chosen, budget, dtype, device, progress)
-    sources = dict.fromkeys(entry.value for entry in inputs)
-    for source in sources:
+    options = {"device": device, "progress": progress}
+    if out is None:
+        work = _Work(evaluate, chosen, budget, dtype, options)
+        _compute(inputs, range(len(inputs)), evaluate, work)
+        parts = [work.results[number] for number in range(len(inputs))]
+        return InputRows(parts, chosen)
+    found = describe_inputs(inputs, evaluate, dtype)
+    made_from = {
+        "inputs": found.keys,
+        "nodes": None if chosen is None else array_key(chosen),
+        "dtype": None if dtype is None else str(dtype),
+    }
+    folders = [f"input-{number}" for number in range(len(inputs))]
+    formulas = [entry.formula for entry in inputs]
+    with write_inputs(
+        out, formulas, folders, made_from, resume=resume
+    ) as writer:
+        if not writer.finished:
+
+            def save(number: int, rows: torch.Tensor) -> None:
+                folder = folders[number]
+                about = {**made_from, "inputs": found.keys[number]}
+                path = writer.folder(folder)
+                save_rows(path, rows, chosen, about, resume)
+                writer.commit(folder)
+
+            work = _Work(evaluate, chosen, budget, dtype, options, save)
+            lacking = [
+                number
+                for number, folder in enumerate(folders)
+                if folder not in writer.done
+            ]
+            _compute(inputs, lacking, evaluate, work)
+            writer.finish(found.shapes)
+    return open_inputs(out)
+
+
+def _compute(
+    inputs: list[Input],
+    numbers: Sequence[int],
+    evaluate: Evaluator,
+    work: "_Work",
+) -> None:
+    """Compute the inputs with these numbers."""
+    for source in dict.fromkeys(inputs[number].value for number in numbers):
         tree = _Tree()
-        for number, entry in enumerate(inputs):
-            if entry.value is source:
-                tree.add(entry.word, number)
+        for number in numbers:
+            if inputs[number].value is source:
+                tree.add(inputs[number].word, number)
         rows = evaluate(source).detach()
         made = 0 if source.op == "input" else rows.nbytes
         with work.holding(made):
             work.walk(tree, rows)
         evaluate.forget()
-    parts = [work.results[number] for number in range(len(inputs))]
-    return InputRows(parts, chosen)
 
 
 class _Work:
-    """Computes inputs; holds the results and counts their bytes."""
+    """Computes inputs; holds or saves the results, and counts bytes."""
 
     def __init__(
         self, evaluate: Evaluator, nodes: torch.Tensor | None,
-        budget: int | None, dtype: torch.dtype | None, device: Any,
-        progress: bool | None,
+        budget: int | None, dtype: torch.dtype | None,
+        options: dict[str, Any],
+        save: Callable[[int, torch.Tensor], None] | None = None,
     ) -> None:  # fmt: skip
         self._evaluate = evaluate
         self._nodes = nodes
         self._budget = budget
         self._dtype = dtype
-        self._options = {"device": device, "progress": progress}
+        self._options = options
+        self._save = save
         self._specs: dict[NormedAggregate, dict[str, Any] | None] = {}
         self._held = 0
         self.results: dict[int, torch.Tensor] = {}
@@ -133,6 +182,9 @@ class _Work:
         """Keep the rows of an input, in the type they are stored in."""
         if self._dtype is not None and rows.is_floating_point():
             rows = rows.to(self._dtype)
+        if self._save is not None:
+            self._save(number, rows)
+            return
         self.results[number] = rows
         self._held += rows.nbytes
 
@@ -202,7 +254,8 @@ class _Work:
         tree = _Tree()
         for number, (_, word) in enumerate(unit.terms):
             tree.add(word, number)
-        inner = _Work(self._evaluate, None, self._memory(), None, None, False)
+        options = {"device": None, "progress": False}
+        inner = _Work(self._evaluate, None, self._memory(), None, options)
         inner._specs = self._specs
         inner.walk(tree, rows)
         total = torch.zeros_like(rows)

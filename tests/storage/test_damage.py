@@ -21,6 +21,7 @@ from dgl import DGLError
 from dgl_lc import block_aggregate
 from dgl_lc.data import DiskData, build_disk_graph, prepare_ogb, write_features
 from dgl_lc.data.papers_like import write_papers_like
+from dgl_lc.nn import FSGNN
 from dgl_lc.precompute import open_store
 from dgl_lc.storage.disk_features import DiskFeatures
 from dgl_lc.storage.disk_graph import DiskGraph
@@ -102,9 +103,29 @@ def use_task(path):
     return hops.stack, *splits
 
 
+def make_inputs(tmp_path):
+    edges = torch.from_numpy(random_edges())
+    g = dgl.graph((edges[0], edges[1]), num_nodes=50)
+    nodes = torch.tensor([3, 49, 7, 20])
+    model = FSGNN(10, 4, 2, K=1)
+    model.precompute(g, features(), nodes=nodes, out=tmp_path / "out")
+
+
+def use_inputs(path):
+    inputs = open_store(path)
+    nodes = torch.tensor([49, 20, 3])
+    batches = [batch.stack for batch in HopLoader(inputs, nodes, batch_size=2)]
+    # A manifest without its digest may have names that a model refuses.
+    model = FSGNN(10, 4, 2, K=1)
+    if inputs.names != model.input_names:
+        raise DGLError("other names")
+    return torch.cat(batches), torch.tensor(len(inputs))
+
+
 FORMATS = {
     "graph": (make_graph, use_graph),
     "weighted": (make_weighted, use_weighted),
+    "inputs": (make_inputs, use_inputs),
     "features": (make_features, use_features),
     "store": (make_store, use_store),
     "task": (make_task, use_task),
@@ -340,10 +361,13 @@ def test_no_warning_of_numpy_or_torch(tmp_path):
         use_features(tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["graph", "weighted", "features", "store"])
+@pytest.mark.parametrize(
+    "name", ["graph", "weighted", "features", "store", "inputs"]
+)
 @pytest.mark.parametrize("part", [
     "files", "key", "options", "num_nodes", "num_edges", "shape", "width",
     "dtype", "rows", "hops", "filter", "made_from", "some_nodes", "columns",
+    "parts", "shapes",
 ])  # fmt: skip
 @pytest.mark.parametrize(
     "value", ["absent", None, 1.5, [], {}, "x", -1, 10**12, True]

@@ -8,6 +8,7 @@ from dgl import nn as dglnn
 from torch import nn
 from transform.zoo import (
     HID,
+    IN,
     OUT,
     Layers,
     features,
@@ -18,6 +19,9 @@ from transform.zoo import (
 )
 
 from dgl_lc import lc_transform
+from dgl_lc.precompute import open_store
+from dgl_lc.storage.write_hops import save_rows
+from dgl_lc.transform import precompute_inputs
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 
@@ -65,3 +69,105 @@ def test_a_graph_with_one_format():
     lc = lc_transform(model, g, x)
     (found,) = lc.precompute(g, x)
     torch.testing.assert_close(found, dgl.ops.copy_u_mean(g, x))
+
+
+class SeveralWords(nn.Module):
+    """Two filters, degrees by hand, and rows that are matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(IN, OUT)
+
+    def forward(self, g, x, pairs):
+        back = dgl.reverse(g)
+        scale = (1.0 + g.in_degrees()).pow(-0.3).unsqueeze(1)
+        h = dgl.ops.copy_u_sum(g, F.relu(self.fc(x)) * scale)
+        h = h + dgl.ops.copy_u_mean(back, F.relu(self.fc(x)))
+        pairs = dgl.ops.copy_u_sum(g, F.relu(self.fc(pairs)))
+        return dgl.ops.copy_u_sum(g, h.relu()) + pairs.sum(dim=1)
+
+
+def transformed():
+    """An LC version with inputs of two shapes, and its arguments."""
+    feat = features()
+    call = looped_graph(), feat, torch.stack([feat, -feat], dim=1)
+    return lc_transform(SeveralWords().double(), *call), *call
+
+
+@pytest.mark.parametrize("nodes", [None, [4, 1, 9]])
+@pytest.mark.parametrize("dtype", [None, torch.float32])
+def test_inputs_on_disk_are_those_in_memory(tmp_path, nodes, dtype):
+    lc, graph, feat, pairs = transformed()
+    options = {"nodes": nodes, "dtype": dtype}
+    held = lc.precompute(graph, feat, pairs, **options)
+    assert len(held) == 3
+    assert len({rows.shape for rows in held}) > 1
+    found = lc.precompute(graph, feat, pairs, out=tmp_path / "s", **options)
+    assert found.names == [str(entry) for entry in lc.inputs]
+    for one, other in zip(found, held, strict=True):
+        assert torch.equal(one, other)
+    ids = torch.tensor([9, 4])
+    expected = lc.module.to(dtype or torch.float64)(*lc.rows(held, ids))
+    stored = open_store(tmp_path / "s")
+    stored.verify()
+    torch.testing.assert_close(lc.module(*lc.rows(stored, ids)), expected)
+    (batch,) = lc.loader(stored, ids)
+    torch.testing.assert_close(lc.module(None, batch), expected)
+
+
+def test_finished_inputs_are_not_computed_again(tmp_path, monkeypatch):
+    lc, graph, feat, pairs = transformed()
+    expected = lc.precompute(graph, feat, pairs, out=tmp_path / "calm")
+    saved = []
+
+    def failing(path, *rest):
+        if len(saved) == 2:
+            saved.append("failed")
+            raise KeyboardInterrupt
+        saved.append(path.name)
+        save_rows(path, *rest)
+
+    monkeypatch.setattr(precompute_inputs, "save_rows", failing)
+    with pytest.raises(KeyboardInterrupt):
+        lc.precompute(graph, feat, pairs, out=tmp_path / "s")
+    with pytest.raises(dgl.DGLError, match="something else"):
+        lc.precompute(graph, feat + 1, pairs, out=tmp_path / "s")
+    found = lc.precompute(graph, feat, pairs, out=tmp_path / "s")
+    saved.remove("failed")
+    assert sorted(saved) == sorted(expected.parts)
+    assert found.key == expected.key
+    saved.clear()
+    lc.precompute(graph, feat, pairs, out=tmp_path / "s")
+    assert saved == []
+
+
+def test_inputs_of_something_else_are_an_error(tmp_path):
+    lc, graph, feat, pairs = transformed()
+    lc.precompute(graph, feat, pairs, out=tmp_path / "s")
+    other = dgl.add_edges(graph, [0], [3])
+    for call in (
+        (other, feat, {}), (graph, feat + 1, {}), (graph, feat, {"nodes": [1]}),
+        (graph, feat, {"dtype": torch.float32}),
+    ):  # fmt: skip
+        with pytest.raises(dgl.DGLError, match="something else"):
+            lc.precompute(*call[:2], pairs, out=tmp_path / "s", **call[2])
+    found = lc.precompute(other, feat, pairs, out=tmp_path / "s", resume=False)
+    expected = lc.precompute(other, feat, pairs)
+    for one, own in zip(found, expected, strict=True):
+        assert torch.equal(one, own)
+
+
+def test_inputs_that_are_no_fractions_are_not_stored(tmp_path):
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(IN, IN)
+
+        def forward(self, g, x):
+            return dgl.ops.copy_u_sum(g, self.fc(x)) * (x > 0)
+
+    graph, feat = looped_graph(), features()
+    lc = lc_transform(Masked().double(), graph, feat)
+    with pytest.raises(dgl.DGLError, match=r"out: the input .* is torch\.bool"):
+        lc.precompute(graph, feat, out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()

@@ -1,0 +1,53 @@
+"""``dgl-lc update``: update a hop store after its data changed."""
+
+import argparse
+
+from .flags import Commands, add_reverse_flag, given_path, load_options
+from .store import (
+    KEPT,
+    add_rewrite_flags,
+    read_ids,
+    rewrite_options,
+    warnings_as_lines,
+)
+
+
+def add_command(commands: Commands) -> None:
+    """Add the command's parser."""
+    parser = commands.add_parser("update")
+    add = parser.add_argument
+    add("path", type=given_path, help="folder of the hop store")
+    add("--old-data", required=True,
+        help="data that the store was made of: folder of a prepared task, npz "
+        "file or folder, or name of a DGL data set")  # fmt: skip
+    add("--data", required=True,
+        help="new data; its first nodes are those of the old data")  # fmt: skip
+    add("--nodes", type=given_path,
+        help="npy file with the ids of nodes whose rows are added to a store "
+        "of some nodes")  # fmt: skip
+    add_rewrite_flags(parser)
+    add_reverse_flag(parser)
+    parser.set_defaults(run=_run, kept=KEPT)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from ..data import open_data
+    from ..precompute import update_store
+    from ..storage.hop_store import open_hop_store
+
+    options = rewrite_options(args)
+    store = open_hop_store(args.path)
+    old, new = (
+        open_data(source, **load_options(args))
+        for source in (args.old_data, args.data)
+    )
+    print(f"{old}\n{new}", flush=True)
+    nodes = None if args.nodes is None else read_ids(args.nodes, new)
+    with warnings_as_lines():
+        found = update_store(
+            store, old.graph, new.graph, new.feat, old_feat=old.feat,
+            nodes=nodes, on_reach=lambda reach: print(reach, flush=True),
+            **options,
+        )  # fmt: skip
+    print(found)
+    return 0
