@@ -19,6 +19,7 @@ from ..node_rows import NodeRows
 from ..precompute import open_store
 from ..precompute.request import Request
 from ..storage.disk_graph import DiskGraph
+from ..storage.hop_store import StoredHops
 
 
 def open_task_store(
@@ -39,7 +40,10 @@ def open_task_store(
         The task.
     """
     rows = open_store(path)
-    made_from = _made_from(rows)
+    if isinstance(rows, StoredHops):
+        made_from = rows.head.made_from
+    else:
+        made_from = rows.made_from
     # The keys of the same call with this task.
     weight = edge_weight(data.graph).get("edge_weight")
     head = Request.of(data.graph, data.feat, 0, weight=weight).store_head()
@@ -71,11 +75,6 @@ def edge_weight(graph: dgl.DGLGraph | DiskGraph) -> dict[str, Any]:
     if isinstance(graph, DiskGraph) or "weight" not in graph.edata:
         return {}
     return {"edge_weight": graph.edata["weight"]}
-
-
-def _made_from(rows: Any) -> dict[str, Any]:
-    """Return the keys of what a store was made from."""
-    return rows.made_from if hasattr(rows, "made_from") else rows.head.made_from
 
 
 def has_row(rows: NodeRows, nodes: torch.Tensor) -> torch.Tensor:

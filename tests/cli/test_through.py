@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dgl_lc.cli import main
-from dgl_lc.data import DiskData, NodeData, block_model, prepare
+from dgl_lc.data import DiskData, NodeData, block_model, prepare, save_npz
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.training import load_model, predict, write_predictions
 from dgl_lc.training.task_store import open_task_store
@@ -155,6 +155,25 @@ def test_weights_of_edges_are_applied(tmp_path, monkeypatch):
     plain = block_aggregate(data.graph, data.feat, 2)
     other = predict(net, plain).softmax(1).numpy()
     assert abs(other - wanted).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["FSGNN", "LCH2GCN"])
+def test_a_model_of_several_filters(name, tmp_path, refused):
+    save_npz(DATA, tmp_path / "task.npz")
+    data = ["--data", tmp_path / "task.npz"]
+    call = ["train", *data, "--model", name, "--epochs", 2, "--hid-feats", 8,
+            "--save", tmp_path / "model.pt"]  # fmt: skip
+    run(*call, "--hops-out", tmp_path / "hops")
+    run(*call, "--store", tmp_path / "hops")
+    call = ["predict", *data, "--model", tmp_path / "model.pt", "--out"]
+    flags = ["--store", tmp_path / "hops", "--probabilities"]
+    run(*call, tmp_path / "a.npy", *flags)
+    run(*call, tmp_path / "b.npy", "--probabilities")
+    np.testing.assert_allclose(
+        np.load(tmp_path / "a.npy"), np.load(tmp_path / "b.npy"), atol=1e-5
+    )
+    call = ["train", *data, "--model", "SGC", "--store", tmp_path / "hops"]
+    assert "does not suit the model" in refused(*call)
 
 
 def test_outputs_are_where_they_were_asked_for(tmp_path):
