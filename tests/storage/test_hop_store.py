@@ -292,6 +292,20 @@ def test_a_disk_that_fills_up(g, x, tmp_path, monkeypatch):
     torch.testing.assert_close(found.stack, expected)
 
 
+@pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the system cannot do this"
+)
+def test_all_of_the_disk_is_taken_at_the_beginning(g, x, tmp_path, monkeypatch):
+    """Writing to a memory map on a full disk would kill the process."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(DGLError, match=r"disk is full"):
+        block_aggregate(g, x, 2, out=tmp_path / "s")
+
+
 def test_folders_that_are_no_store(g, x, tmp_path):
     with pytest.raises(DGLError, match="not the folder of a hop store"):
         open_store(tmp_path)
