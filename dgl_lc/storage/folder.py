@@ -344,15 +344,19 @@ def _check_state(
     files = state.get("files")
     good = isinstance(files, dict) and isinstance(state.get("notes"), dict)
     good = good and state.get("names") == list(names)
-    for about in files.values() if good and files else ():
-        good = good and set(about) == {"count", "checksums"}
-        numbers = [about.get("count"), *about.get("checksums", ())]
-        good = good and all(type(n) is int and n >= 0 for n in numbers)
-    if not good:
+    if not (good and all(map(_is_progress, (files or {}).values()))):
         raise DGLError(
             f"{path / STATE} is damaged: write the folder again with "
             f"resume=False."
         )
+
+
+def _is_progress(about: Any) -> bool:
+    """Whether a state says this of a file that is being written."""
+    match about:
+        case {"count": count, "checksums": [*checksums], **rest} if not rest:
+            return all(type(n) is int and n >= 0 for n in (count, *checksums))
+    return False
 
 
 def _remove_leftovers(

@@ -1,5 +1,6 @@
 """Folders: whose files they are, who may read them, and what is refused."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -258,3 +259,75 @@ def test_another_file_of_the_same_name_size_and_time(edges, tmp_path):
     os.utime(other, (0, 0))
     with pytest.raises(DGLError, match="it was made with inode="):
         make_graph(other, tmp_path / "out")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("name", [".state.json.part", ".manifest.json.part"])
+def test_a_planted_draft_is_not_ours(edges, tmp_path, make, name):
+    """A link or a folder in the place of our draft is refused."""
+    folder, aim = tmp_path / "out", tmp_path / "aim"
+    folder.mkdir()
+    aim.write_bytes(b'{\n "format": "dgl-lc ')
+    (folder / name).symlink_to(aim)
+    with pytest.raises(DGLError, match=f"holds '{name}'"):
+        make(edges, folder)
+    assert aim.read_bytes() == b'{\n "format": "dgl-lc '
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"files": [1]},
+        {"files": {"counts.npy": 3}},
+        {"files": {"counts.npy": {"count": 4, "checksums": 5}}},
+        {"notes": 3},
+        {"names": ["indptr.npy"]},
+        {"files": {"counts.npy": {"count": -1, "checksums": []}}},
+        {"files": {"counts.npy": {"count": 4, "checksums": ["a"]}}},
+        {"files": {"counts.npy": {"count": 4}}},
+    ],
+)
+def test_a_damaged_state_is_not_resumed_from(
+    edges, tmp_path, monkeypatch, change
+):
+    folder = tmp_path / "out"
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dgl_lc.storage.edge_sorter.EdgeSorter.fill", full)
+        with pytest.raises(DGLError, match="the disk is full"):
+            make_graph(edges, folder)
+    state = json.loads((folder / "state.json").read_text())
+    assert state["files"]
+    (folder / "state.json").write_text(json.dumps(state | change))
+    with pytest.raises(DGLError, match="with resume=False"):
+        make_graph(edges, folder)
+    make_graph(edges, folder, resume=False).verify()
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_read_only_folder_is_refused_before_work(
+    edges, tmp_path, monkeypatch, make
+):
+    # The mode of a folder does not stop root: the answer is injected.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(DGLError, match="it is read-only"):
+        make(edges, tmp_path / "out")
+    assert not snapshot(tmp_path / "out")
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_folder_written_again_has_new_files(edges, tmp_path, make):
+    """A reader that has mapped the old files keeps them."""
+    folder = tmp_path / "out"
+    make(edges, folder)
+    before = {path: os.stat(path) for path in folder.glob("*.npy")}
+    with contextlib.ExitStack() as kept:
+        # Open files keep their inodes from being used again.
+        for path in before:
+            kept.enter_context(open(path, "rb"))
+        make(edges, folder, resume=False)
+        for path, old in before.items():
+            assert os.stat(path).st_ino != old.st_ino

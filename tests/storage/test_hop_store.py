@@ -162,6 +162,28 @@ def test_an_interrupted_run_goes_on(g, x, tmp_path, monkeypatch):
     assert done.count((1, 16)) == 3
 
 
+def test_damaged_checksums_are_not_resumed_from(g, x, tmp_path, monkeypatch):
+    keep = write_hops.StoreWriter.keep
+
+    def failing(self, hop, first, values, places):
+        if first == 16:
+            raise KeyboardInterrupt
+        keep(self, hop, first, values, places)
+
+    monkeypatch.setattr(Work, "widths", lambda self: [16])
+    with monkeypatch.context() as patch:
+        patch.setattr(write_hops.StoreWriter, "keep", failing)
+        with pytest.raises(KeyboardInterrupt):
+            block_aggregate(g, x, 3, out=tmp_path / "s")
+    state = json.loads((tmp_path / "s/state.json").read_text())
+    path = tmp_path / f"s/checksums-{state['notes']['turn']}.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DGLError, match=rf"{path.name} is damaged"):
+        block_aggregate(g, x, 3, out=tmp_path / "s")
+
+
 def _aggregate_and_die(path, calls):
     """Precompute, and be killed at the n-th write."""
     count = [0]
@@ -268,6 +290,20 @@ def test_a_disk_that_fills_up(g, x, tmp_path, monkeypatch):
     found.verify()
     expected = block_aggregate(g, x, 2).stack
     torch.testing.assert_close(found.stack, expected)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "posix_fallocate"), reason="the system cannot do this"
+)
+def test_all_of_the_disk_is_taken_at_the_beginning(g, x, tmp_path, monkeypatch):
+    """Writing to a memory map on a full disk would kill the process."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(DGLError, match=r"disk is full"):
+        block_aggregate(g, x, 2, out=tmp_path / "s")
 
 
 def test_folders_that_are_no_store(g, x, tmp_path):

@@ -129,6 +129,24 @@ def test_a_memory_map_of_a_foreign_file(g, x, tmp_path):
         block_aggregate(g, np.load(path, mmap_mode="r"), 2, out=tmp_path / "s")
 
 
+def test_a_memory_map_of_a_file_that_took_the_place_of_another(x, tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, x.numpy())
+    times = os.stat(path)
+    before = array_key(np.load(path, mmap_mode="r"))
+    np.save(tmp_path / "y.npy", x.numpy() + 1)
+    os.replace(tmp_path / "y.npy", path)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert array_key(np.load(path, mmap_mode="r")) != before
+
+
+def test_a_memory_map_read_in_another_order(x, tmp_path):
+    np.save(tmp_path / "x.npy", x.numpy()[:40])
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert mapped.shape == mapped.T.shape
+    assert array_key(mapped) != array_key(mapped.T)
+
+
 def test_another_request_replaces_a_store_only_if_it_is_told_to(g, x, tmp_path):
     block_aggregate(g, x, 2, out=tmp_path / "s")
     with pytest.raises(DGLError, match=r"again with resume=False"):
