@@ -17,7 +17,7 @@ from .array_stream import ArrayStream, NpyFile
 from .csv_file import CSV_BYTES, read_tables
 from .keys import file_stamp
 from .npy_header import file_size
-from .npz_stream import Member
+from .npz_stream import Member, member_names
 
 #: Sources and targets, as int64.
 Slice = tuple[np.ndarray, np.ndarray]
@@ -75,12 +75,24 @@ def edge_source(
     if path.suffix == ".npy":
         return NpyEdges(path)
     if path.suffix == ".npz":
-        return NpzEdges(path)
+        return NpzEdges(path, _edges_key(path))
     if path.name.endswith((".csv", ".csv.gz")):
         return CsvEdges(path)
     raise DGLError(
         f"edges: {path} should be a npy, npz, csv or csv.gz file, by its name."
     )
+
+
+def _edges_key(path: Path) -> str:
+    """Find under which of its two names an npz file has the edges."""
+    names = member_names(path)
+    found = [key for key in ("edge_index", "edges") if key in names]
+    if len(found) == 2:
+        raise DGLError(
+            f"edges: {path} has both edge_index and edges, two names for the "
+            f"same: give NpzEdges(path, name)."
+        )
+    return found[0] if found else "edge_index"
 
 
 class _ArrayEdges(EdgeSource):
