@@ -44,7 +44,7 @@ def block_aggregate(
     *,
     norm: str = "both",
     self_loop: bool = True,
-    edge_weight: torch.Tensor | None = None,
+    edge_weight: torch.Tensor | str | bool | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,
@@ -78,9 +78,11 @@ def block_aggregate(
     self_loop : bool
         If True, every node has exactly one self-loop, whether or not g has
         them; if False, the edges are taken as they are.
-    edge_weight : Tensor, optional
+    edge_weight : Tensor, str or False, optional
         Multiplies messages. Degrees stay unweighted, and the self-loop that
-        ``self_loop`` gives a node weighs 1.
+        ``self_loop`` gives a node weighs 1. A string names weights in
+        ``g.edata``. Default: the weights of a graph on disk that has any
+        (False ignores them), and none for a DGLGraph.
     nodes : Tensor or sequence of int, optional
         Give only these rows, in this order. Each hop is then computed only
         where it is needed for them, exactly.
@@ -176,7 +178,7 @@ def plan(
     *,
     norm: str = "both",
     self_loop: bool = True,
-    edge_weight: torch.Tensor | None = None,
+    edge_weight: torch.Tensor | str | bool | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,
