@@ -38,7 +38,8 @@ def encode_labels(
     Examples
     --------
     >>> encode_labels(["b", None, "a"], "y")
-    EncodedLabels(labels=tensor([ 1, -1,  0]), num_classes=2, class_names=['a', 'b'])
+    EncodedLabels(labels=tensor([ 1, -1,  0]), num_classes=2,
+                  class_names=['a', 'b'])
     """
     if isinstance(values, torch.Tensor):
         values = values.cpu().numpy()

@@ -110,7 +110,10 @@ def prepare_ogb(
     data = home / "raw" / "data.npz"
     if data.exists():
         _check_rows(data, feature_source(data).shape[0], _num_nodes(data))
-    graph_options = {"add_reverse": add_reverse, "drop_loops": drop_loops}
+    graph_options: dict[str, Any] = {
+        "add_reverse": add_reverse,
+        "drop_loops": drop_loops,
+    }
     feat_options = {"width": width, "dtype": stored.name}
 
     def make_graph() -> DiskGraph:

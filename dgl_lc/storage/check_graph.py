@@ -18,7 +18,16 @@ _PIECE = 1 << 20
 
 
 @jit
-def _first_fall(indptr, low, high):
+def _bounds(ids: np.ndarray) -> tuple[int, int]:
+    """Find the least and the greatest id."""
+    low, high = ids[0], ids[0]
+    for i in range(len(ids)):
+        low, high = min(low, ids[i]), max(high, ids[i])
+    return low, high
+
+
+@jit
+def _first_fall(indptr: np.ndarray, low: int, high: int) -> int:
     """The first row from low to high whose edges end before they begin."""
     for row in range(low, high):
         if indptr[row + 1] < indptr[row]:
@@ -27,7 +36,9 @@ def _first_fall(indptr, low, high):
 
 
 @jit
-def _first_outside(indices, low, high, num_nodes):
+def _first_outside(
+    indices: np.ndarray, low: int, high: int, num_nodes: int
+) -> int:
     """The first edge from low to high whose source is not a node."""
     for edge in range(low, high):
         if indices[edge] < 0 or indices[edge] >= num_nodes:
@@ -36,7 +47,22 @@ def _first_outside(indices, low, high, num_nodes):
 
 
 @jit
-def _first_wrong_loops(indptr, indices, loops, low, high):
+def _first_not_finite(weights: np.ndarray, low: int, high: int) -> int:
+    """The first edge from low to high whose weight is not finite."""
+    for edge in range(low, high):
+        if not np.isfinite(weights[edge]):
+            return edge
+    return -1
+
+
+@jit
+def _first_wrong_loops(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    loops: np.ndarray,
+    low: int,
+    high: int,
+) -> int:
     """The first row from low to high with other self-loops than it says."""
     for row in range(low, high):
         count = 0
@@ -45,6 +71,42 @@ def _first_wrong_loops(indptr, indices, loops, low, high):
         if loops[row] != count:
             return row
     return -1
+
+
+def check_slice(
+    what: str,
+    num_nodes: int,
+    source: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None = None,
+) -> None:
+    """Refuse edges of a file between other nodes, or with odd weights.
+
+    Parameters
+    ----------
+    what : str
+        Names the file in messages.
+    num_nodes : int
+        Ids are from 0 to num_nodes - 1.
+    source, target, weight : array
+        Some of its edges; their weights should be finite.
+    """
+    for ids in (source, target):
+        low, high = _bounds(ids) if len(ids) else (0, 0)
+        if low < 0 or high >= num_nodes:
+            raise DGLError(
+                f"{what} holds {low if low < 0 else high}, but there are "
+                f"nodes 0 to {num_nodes - 1}."
+            )
+    if weight is None:
+        return
+    place = _first_not_finite(weight, 0, len(weight))
+    if place >= 0:
+        raise DGLError(
+            f"{what}: the edge from node {source[place]} to node "
+            f"{target[place]} has the weight {weight[place]} as "
+            f"{weight.dtype}, but weights should be finite."
+        )
 
 
 def check_compressed(
@@ -98,6 +160,16 @@ def check_compressed(
         raise DGLError(
             f"{what}: node {row} has other self-loops than the {loops[row]} "
             f"that are stored for it."
+        )
+
+
+def check_weights(weights: np.ndarray, what: str) -> None:
+    """Refuse weights that are not finite."""
+    edge = _first(len(weights), lambda *part: _first_not_finite(weights, *part))
+    if edge >= 0:
+        raise DGLError(
+            f"{what}: edge {edge} has the weight {weights[edge]}, but weights "
+            f"should be finite."
         )
 
 

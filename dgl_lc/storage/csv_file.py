@@ -17,7 +17,7 @@ CSV_BYTES = 2 << 20
 
 
 def read_tables(
-    path: Path, dtype: Any, *, header: bool = False
+    path: Path, dtype: Any, *, header: bool = False, exact: bool = False
 ) -> Iterator[np.ndarray]:
     """Read a csv file as matrices of numbers, one after another.
 
@@ -29,6 +29,9 @@ def read_tables(
         The type of all numbers.
     header : bool
         Whether the first line has names.
+    exact : bool
+        Whether to read decimals as Python does, to the last bit, which takes
+        longer.
     """
     packed: Any = "gzip" if path.suffix == ".gz" else None
     try:
@@ -40,6 +43,7 @@ def read_tables(
                 buffered,
                 header=0 if header else None, dtype=dtype, compression=packed,
                 chunksize=_LINES,
+                float_precision="round_trip" if exact else None,
             ) as tables,
         ):  # fmt: skip
             while (table := _next(tables)) is not None:

@@ -10,7 +10,7 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import check_ids
-from .check_graph import check_compressed
+from .check_graph import check_compressed, check_weights
 from .manifest import (
     FolderKind,
     check_unchanged,
@@ -21,8 +21,15 @@ from .manifest import (
 from .npy_file import check_chunks, map_file
 
 KIND = FolderKind("graph", "build_disk_graph")
-#: The files of a graph, and what is needed on the way.
-FILES = ("indptr.npy", "indices.npy", "out_edges.npy", "loops.npy")
+#: The files of a graph with their types, the one that only a weighted graph
+#: has, and what is needed on the way.
+FILES = {
+    "indptr.npy": "<i8",
+    "indices.npy": "<i4",
+    "out_edges.npy": "<i4",
+    "loops.npy": "<i4",
+}
+WEIGHTS = "weights.npy"
 COUNTS = "counts.npy"
 ALL = "__ALL__"
 
@@ -33,7 +40,9 @@ class DiskGraph:
     The folder holds ``manifest.json`` and four npy files: ``indptr`` (int64,
     where the edges of each destination begin), ``indices`` (int32, their
     sources), ``out_edges`` and ``loops`` (int32, edges out of each node, and
-    to itself). :func:`dgl_lc.data.build_disk_graph` writes it.
+    to itself). A weighted graph has a fifth, ``weights`` (float32 or float64,
+    in the order of ``indices``). :func:`dgl_lc.data.build_disk_graph` writes
+    them.
 
     Parameters
     ----------
@@ -44,9 +53,11 @@ class DiskGraph:
     ----------
     indptr, indices, out_edges, loops : array
         The files, mapped read-only.
+    weights : array or None
+        The weights of the edges, mapped read-only; None if they have none.
     key : str
-        Stands for the content: equal graphs have equal keys. It is read
-        from the manifest, not computed.
+        Stands for the content, weights included: equal graphs have equal
+        keys. It is read from the manifest, not computed.
     manifest : Manifest
         What the graph was made from, and how.
 
@@ -72,17 +83,22 @@ class DiskGraph:
                 f"{self.path} says that it has {n!r} nodes and {m!r} edges: "
                 f"write it again with build_disk_graph."
             )
-        shapes = {
-            "indptr.npy": ("<i8", (n + 1,)),
-            "indices.npy": ("<i4", (m,)),
-            "out_edges.npy": ("<i4", (n,)),
-            "loops.npy": ("<i4", (n,)),
+        lengths = {"indptr.npy": n + 1, "indices.npy": m}
+        expected = {
+            name: (dtype, (lengths.get(name, n),))
+            for name, dtype in FILES.items()
         }
-        expect_files(self.path, self.manifest, shapes)
+        options = content.get("options")
+        stored_as = isinstance(options, dict) and options.get("weight_dtype")
+        if stored_as:
+            dtype = "<f8" if stored_as == "float64" else "<f4"
+            expected[WEIGHTS] = (dtype, (m,))
+        expect_files(self.path, self.manifest, expected)
         self.indptr = self._map("indptr.npy")
         self.indices = self._map("indices.npy")
         self.out_edges = self._map("out_edges.npy")
         self.loops = self._map("loops.npy")
+        self.weights = self._map(WEIGHTS) if stored_as else None
         self._is_checked = False
 
     def _map(self, name: str) -> np.ndarray:
@@ -123,6 +139,8 @@ class DiskGraph:
                 f"{self.path}: the edges out of each node do not add up to "
                 f"{len(self.indices)}. Write the graph again."
             )
+        if self.weights is not None:
+            check_weights(self.weights, str(self.path))
         self._is_checked = True
 
     @property
@@ -176,17 +194,24 @@ class DiskGraph:
         verify_files(self.path, self.manifest)
 
     def to_dgl(self) -> dgl.DGLGraph:
-        """As a DGLGraph in memory, its edges in the order by destination."""
+        """As a DGLGraph in memory, its edges in the order by destination.
+
+        Weights are in ``edata["weight"]``.
+        """
         self.check_edges()
         indptr = torch.from_numpy(np.array(self.indptr))
         indices = torch.from_numpy(np.array(self.indices, dtype=np.int64))
         no_ids = torch.empty(0, dtype=torch.int64)
-        return dgl.graph(
+        graph = dgl.graph(
             ("csc", (indptr, indices, no_ids)), num_nodes=self.num_nodes()
         )
+        if self.weights is not None:
+            graph.edata["weight"] = torch.from_numpy(np.array(self.weights))
+        return graph
 
     def __repr__(self) -> str:
         return (
             f"DiskGraph({str(self.path)!r}, {self.num_nodes():,} nodes, "
-            f"{self.num_edges():,} edges)"
+            f"{self.num_edges():,} {'weighted ' * (self.weights is not None)}"
+            f"edges)"
         )

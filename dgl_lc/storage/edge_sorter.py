@@ -1,7 +1,6 @@
 """Sorting edges by destination, one range of rows after another."""
 
-import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -11,12 +10,12 @@ from dgl import DGLError
 
 from .._common.threads import ranges, run_parallel
 from . import sort_kernels as kernels
-from .disk_graph import COUNTS
+from .check_graph import check_slice
+from .disk_graph import COUNTS, WEIGHTS
+from .edge_counts import EdgeCounts
 from .edge_sources import EdgeSource, Slice
 from .folder import Build
 from .free_disk import check_free
-from .npy_file import HEADER, chunk_rows
-from .npy_header import as_bytes, open_file, read_into
 from .read_ahead import read_ahead
 from .rough_sort import RoughSort
 from .sort_kernels import Pieces, Rows
@@ -25,7 +24,7 @@ from .work_space import WorkSpace, array_bytes
 
 #: Bytes of a range's arrays beyond those of its rows: one more start, and
 #: whole cache lines.
-_RANGE_BYTES = 8 + 4 * array_bytes(1, "u1")
+_RANGE_BYTES = 8 + 5 * array_bytes(1, "u1")
 
 
 class EdgeSorter:
@@ -45,6 +44,8 @@ class EdgeSorter:
         Whether to show progress bars.
     num_nodes, add_reverse, drop_loops
         As in :func:`~dgl_lc.storage.sort_edges.build_disk_graph`.
+    weight_dtype : str, optional
+        How the weights of the edges are stored. Default: there are none.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class EdgeSorter:
         num_nodes: int,
         add_reverse: bool,
         drop_loops: bool,
+        weight_dtype: str | None = None,
     ):
         self._source = source
         self._reader = reader
@@ -67,15 +69,27 @@ class EdgeSorter:
         self._back = add_reverse
         self._drop_loops = drop_loops
         self._ways = 2 if add_reverse else 1
-        self._shares = share(budget.room, source.num_edges, self._ways)
+        self._weight_type = None
+        self._weight_size = 0
+        if weight_dtype is not None:
+            self._weight_type = np.dtype(weight_dtype)
+            self._weight_size = self._weight_type.itemsize
+        self._shares = share(
+            budget.room, source.num_edges, self._ways, self._weight_size
+        )
 
     def _work_space(self, rows: int) -> tuple[WorkSpace, list[Slice]]:
         """Memory for slices, rough sorting and so many bytes of rows."""
         rows = min(rows, self._shares.rows)
         space = WorkSpace(self._shares.fixed_bytes + rows)
         size = self._shares.slice_edges
-        arrays = [space.array(size, np.int64) for _ in range(4)]
-        return space, [(arrays[0], arrays[1]), (arrays[2], arrays[3])]
+        types: list[Any] = [np.int64, np.int64]
+        if self._weight_type is not None:
+            types.append(self._weight_type)
+        buffers = [
+            tuple(space.array(size, dtype) for dtype in types) for _ in range(2)
+        ]
+        return space, buffers
 
     def count(self) -> None:
         """Count the edges of each node, by ranges where memory is short.
@@ -116,7 +130,10 @@ class EdgeSorter:
         name: str,
     ) -> None:
         total = 0
-        rough = self._rough_sort(space, low, low + len(counts[0]))
+        rough = self._rough_sort(space, low, low + len(counts[0]), None)
+        if low > 0:
+            # The first pass has looked at the weights.
+            buffers = [buffer[:2] for buffer in buffers]
         for part in counts:
             part.fill(0)
 
@@ -124,9 +141,8 @@ class EdgeSorter:
             kernels.count(pieces, bucket, counts[0])
 
         with closing(self._slices(buffers, name)) as slices:
-            for source, target in slices:
-                self._check_ids(source)
-                self._check_ids(target)
+            for source, target, *weight in slices:
+                check_slice(self._source.what, self._n, source, target, *weight)
                 total += len(source)
                 if rough.is_full(len(source)):
                     rough.empty(count)
@@ -163,57 +179,77 @@ class EdgeSorter:
 
         run_parallel(count, len(parts))
 
-    def _rough_sort(self, space: WorkSpace, low: int, high: int) -> RoughSort:
+    def _rough_sort(
+        self,
+        space: WorkSpace,
+        low: int,
+        high: int,
+        weight_type: np.dtype | None,
+    ) -> RoughSort:
         return RoughSort(
-            space, self._shares.rough, low, high, self._back, self._drop_loops
-        )
+            space, self._shares.rough, low, high, self._back,
+            self._drop_loops, weight_type,
+        )  # fmt: skip
 
     def fill(self) -> None:
         """Write range after range of destinations."""
         indptr = self._work.array("indptr.npy", np.int64)
         if indptr.count - 1 >= self._n:
             return
-        scratch = np.empty(1 << 15, np.int32)
-        edges = self._add_up(scratch)
+        counts = EdgeCounts(self._work.path / COUNTS, self._n)
+        edges = counts.add_up(self._work.array(COUNTS, np.int32))
         if indptr.count == 0:
             self._check_disk(edges)
             indptr.append(np.zeros(1, np.int64))
-        most = 4 * edges + self._row_bytes() * self._n + _RANGE_BYTES
-        space, buffers = self._work_space(most)
+        most = self._edge_bytes * edges + self._row_bytes * self._n
+        space, buffers = self._work_space(most + _RANGE_BYTES)
         while indptr.count - 1 < self._n:
             low = indptr.count - 1
-            high = self._range_end(low, scratch)
+            high = self._range_end(low, counts)
             with space.part():
-                self._fill_range(space, buffers, low, high)
+                self._fill_range(space, buffers, low, high, counts)
             self._work.commit()
 
+    @property
+    def _edge_bytes(self) -> int:
+        """Bytes for an edge: its source and its weight."""
+        return 4 + self._weight_size
+
+    @property
     def _row_bytes(self) -> int:
         """Bytes for a row: where it begins, its edges and its self-loops."""
         return 8 + 4 + (4 if self._back else 0)
 
     def _fill_range(
-        self, space: WorkSpace, buffers: list[Slice], low: int, high: int
+        self,
+        space: WorkSpace,
+        buffers: list[Slice],
+        low: int,
+        high: int,
+        counted: EdgeCounts,
     ) -> None:
         size = high - low
         starts = space.array(size + 1, np.int64)
         counts = space.array(size, np.int32)
         loops = space.array(size if self._back else 0, np.int32)
         rows = Rows(low, starts, counts, loops)
-        self._read_counts(low, counts)
+        counted.read(low, counts)
         starts[0] = 0
         # Shifted by one: a row's begin becomes its end while it is filled,
         # and that is where the next one begins.
         edges = int(kernels.begins(counts, 0, starts[1:]))
         # The rough sort goes last: it is not needed while rows are merged.
-        sources = space.array(edges, np.int32)
-        self._place_edges(space, buffers, rows, sources)
+        sources, weights = space.array(edges, np.int32), kernels.NO_WEIGHTS
+        if self._weight_type is not None:
+            weights = space.array(edges, self._weight_type)
+        self._place_edges(space, buffers, rows, sources, weights)
         if not kernels.is_filled(starts, counts):
             raise self._changed()
-        indices = self._work.array("indices.npy", np.int32)
         if self._back:
-            self._merge(rows, sources)
+            self._merge(rows, sources, weights)
         else:
-            indices.append(sources)
+            self._append(sources, weights)
+        indices = self._work.array("indices.npy", np.int32)
         begin = indices.count - int(counts.sum(dtype=np.int64))
         starts[-1] = kernels.begins(counts, begin, starts[:-1])
         self._work.array("indptr.npy", np.int64).append(starts[1:])
@@ -224,25 +260,33 @@ class EdgeSorter:
         buffers: list[Slice],
         rows: Rows,
         out: np.ndarray,
+        weights: np.ndarray,
     ) -> None:
         rough = self._rough_sort(
-            space, rows.first, rows.first + len(rows.counts)
+            space, rows.first, rows.first + len(rows.counts), self._weight_type
         )
 
         def place(pieces: Pieces, bucket: int) -> None:
-            kernels.place(pieces, bucket, rows.starts[1:], out)
+            kernels.place(pieces, bucket, rows.starts[1:], out, weights)
 
         name = f"sort edges ({100 * rows.first // self._n} %)"
         with closing(self._slices(buffers, name)) as slices:
-            for source, target in slices:
-                self._check_ids(source)
-                self._check_ids(target)
+            for source, target, *weight in slices:
+                check_slice(self._source.what, self._n, source, target, *weight)
                 if rough.is_full(len(source)):
                     rough.empty(place)
-                rough.add(source, target)
+                rough.add(source, target, *weight)
         rough.empty(place)
 
-    def _merge(self, rows: Rows, sources: np.ndarray) -> None:
+    def _append(self, sources: np.ndarray, weights: np.ndarray) -> None:
+        """Write edges behind those that exist, and their weights."""
+        self._work.array("indices.npy", np.int32).append(sources)
+        if self._weight_type is not None:
+            self._work.array(WEIGHTS, self._weight_type).append(weights)
+
+    def _merge(
+        self, rows: Rows, sources: np.ndarray, weights: np.ndarray
+    ) -> None:
         """Sort rows, merge duplicates and write what is left."""
         size = len(rows.counts)
         threads = self._shares.rough.threads
@@ -250,70 +294,53 @@ class EdgeSorter:
         sizes = [0] * len(parts)
 
         def merge(_: int, part: int) -> None:
-            sizes[part] = kernels.merge_rows(rows, *parts[part], sources)
+            sizes[part] = kernels.merge_rows(
+                rows, *parts[part], sources, weights
+            )
 
         run_parallel(merge, len(parts), threads)
-        indices = self._work.array("indices.npy", np.int32)
+        for size in sizes:
+            if size < 0:
+                raise self._conflict(rows, -size, sources, weights)
         for (first, _), count in zip(parts, sizes, strict=True):
             begin = int(rows.starts[first])
-            indices.append(sources[begin : begin + count])
+            own = slice(begin, begin + count)
+            self._append(sources[own], weights[own])
         # As many edges out as in: they come in pairs.
         self._work.array("out_edges.npy", np.int32).append(rows.counts)
         self._work.array("loops.npy", np.int32).append(rows.loops)
 
-    def _range_end(self, low: int, scratch: np.ndarray) -> int:
+    def _conflict(
+        self, rows: Rows, place: int, sources: np.ndarray, weights: np.ndarray
+    ) -> DGLError:
+        """The error for an edge that occurs again with another weight."""
+        row = int(np.searchsorted(rows.starts, place, "right")) - 1
+        return DGLError(
+            f"{self._source.what}: the edge between the nodes {sources[place]} "
+            f"and {rows.first + row} occurs with the weights "
+            f"{weights[place - 1]} and {weights[place]}, and with "
+            f"add_reverse=True an edge has one weight in both directions. Give "
+            f"it one weight, or give the edges of both directions and omit "
+            f"add_reverse."
+        )
+
+    def _range_end(self, low: int, counts: EdgeCounts) -> int:
         """Where a range of rows ends that fits into memory."""
         left = self._shares.rows - _RANGE_BYTES
         row = low
-        for part in self._counts(low, scratch):
-            fits, left = kernels.rows_that_fit(part, 4, self._row_bytes(), left)
+        for part in counts.pieces(low):
+            fits, left = kernels.rows_that_fit(
+                part, self._edge_bytes, self._row_bytes, left
+            )
             row += int(fits)
             if fits < len(part):
                 break
         if row == low:
-            longest = max(
-                int(part.max()) for part in self._counts(low, scratch)
-            )
-            needed = 4 * longest + self._row_bytes() + _RANGE_BYTES
+            longest = max(int(part.max()) for part in counts.pieces(low))
+            needed = self._edge_bytes * longest + self._row_bytes
+            needed += _RANGE_BYTES
             raise self._too_small(needed, is_counted=True)
         return row
-
-    def _read_counts(self, low: int, out: np.ndarray) -> None:
-        """Read the edges of the rows from ``low`` on, as they were counted."""
-        with open_file(self._work.path / COUNTS) as file:
-            file.seek(HEADER + 4 * low)
-            read_into(file, as_bytes(out))
-
-    def _counts(
-        self, low: int, scratch: np.ndarray, high: int | None = None
-    ) -> Iterator[np.ndarray]:
-        """Read counts of the rows low to high, or to the last, in pieces."""
-        high = self._n if high is None else high
-        for begin in range(low, high, len(scratch)):
-            part = scratch[: high - begin]
-            self._read_counts(begin, part)
-            yield part
-
-    def _add_up(self, scratch: np.ndarray) -> int:
-        """Add up all counts, after a comparison with their checksums.
-
-        They may be from an earlier run, and the kernels trust them.
-        """
-        file = self._work.array(COUNTS, np.int32)
-        size = chunk_rows(np.dtype(np.int32), ())
-        total = 0
-        for place, begin in enumerate(range(0, self._n, size)):
-            crc = 0
-            end = min(begin + size, self._n)
-            for part in self._counts(begin, scratch, end):
-                crc = zlib.crc32(part.data, crc)
-                total += int(part.sum(dtype=np.int64))
-            if crc != file.checksums[place]:
-                raise DGLError(
-                    f"{file.path} is damaged: write the folder again with "
-                    f"resume=False."
-                )
-        return total
 
     def check_source(self, made_from: dict[str, Any]) -> None:
         """Refuse edges that were written to while they were sorted."""
@@ -342,24 +369,14 @@ class EdgeSorter:
             progress=self._progress,
         )
 
-    def _check_ids(self, ids: np.ndarray) -> None:
-        if len(ids) == 0:
-            return
-        low, high = kernels.bounds(ids)
-        if low < 0 or high >= self._n:
-            raise DGLError(
-                f"{self._source.what} holds {low if low < 0 else high}, but "
-                f"there are nodes 0 to {self._n - 1}."
-            )
-
     def _check_disk(self, edges: int) -> None:
         """Refuse a disk that is too small, before the long part begins."""
         # Where duplicates are merged, up to half of it goes away, or more.
-        needed = 4 * edges // self._ways + 8 * self._n
+        needed = self._edge_bytes * edges // self._ways + 8 * self._n
         check_free(self._work.path, needed, "the graph")
 
     def _too_small(self, needed: int, *, is_counted: bool) -> DGLError:
         return too_small(
             self._budget, self._source.what, self._source.num_edges,
-            self._ways, needed, is_counted=is_counted,
+            self._ways, self._weight_size, needed, is_counted=is_counted,
         )  # fmt: skip

@@ -30,17 +30,22 @@ class RoughSize(NamedTuple):
         Slices of edges.
     threads : int
         Threads, each of which sorts a part of every slice.
+    weight_size : int
+        Bytes of a weight; 0 without any.
     """
 
     pairs: int
     slices: int
     threads: int
+    weight_size: int
 
     @property
     def num_bytes(self) -> int:
         begins = self.slices * self.threads * (_MOST_BUCKETS + 1)
-        return array_bytes(2 * self.pairs, np.int32) + array_bytes(
-            begins, np.int64
+        return (
+            array_bytes(2 * self.pairs, np.int32)
+            + array_bytes(self.pairs * self.weight_size, np.uint8)
+            + array_bytes(begins, np.int64)
         )
 
 
@@ -57,6 +62,8 @@ class RoughSort:
         The rows whose edges are kept.
     back, drop_loops : bool
         As in :class:`~dgl_lc.storage.sort_kernels.Spread`.
+    weight_type : numpy.dtype or None
+        The type of weights that are kept with the edges; None for none.
     """
 
     def __init__(
@@ -67,6 +74,7 @@ class RoughSort:
         high: int,
         back: bool,
         drop_loops: bool,
+        weight_type: np.dtype | None,
     ):
         last = high - low - 1
         shift = max(last.bit_length() - (_MOST_BUCKETS.bit_length() - 1), 0)
@@ -75,6 +83,9 @@ class RoughSort:
         self._ways = 2 if back else 1
         self._size = size
         self._pairs = space.array(2 * size.pairs, np.int32).reshape(-1, 2)
+        self._weights = kernels.NO_WEIGHTS
+        if weight_type is not None:
+            self._weights = space.array(size.pairs, weight_type)
         begins = size.slices * size.threads * (_MOST_BUCKETS + 1)
         self._begins = space.array(begins, np.int64)
         self._forget()
@@ -87,8 +98,13 @@ class RoughSort:
         """Whether so many more edges do not fit."""
         return self._used + self._ways * edges > len(self._pairs)
 
-    def add(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Keep the edges of a slice."""
+    def add(
+        self,
+        source: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray = kernels.NO_WEIGHTS,
+    ) -> None:
+        """Keep the edges of a slice, and their weights if there are any."""
         parts = ranges(len(source), self._size.threads)
         firsts = [self._used + self._ways * begin for begin, _ in parts]
         begins = self._all_begins()[len(self._firsts) :]
@@ -96,8 +112,9 @@ class RoughSort:
         def scatter(_: int, part: int) -> None:
             begin, end = parts[part]
             kernels.scatter(
-                source[begin:end], target[begin:end], self._spread,
-                self._pairs[firsts[part] :], begins[part],
+                source[begin:end], target[begin:end], weight[begin:end],
+                self._spread, self._pairs[firsts[part] :],
+                self._weights[firsts[part] :], begins[part],
             )  # fmt: skip
 
         run_parallel(scatter, len(parts), self._size.threads)
@@ -115,7 +132,7 @@ class RoughSort:
             return
         firsts = np.array(self._firsts)
         begins = self._all_begins()[: len(firsts)]
-        pieces = Pieces(self._pairs, firsts, begins)
+        pieces = Pieces(self._pairs, self._weights, firsts, begins)
         run_parallel(
             lambda _, bucket: put(pieces, bucket),
             self._buckets,

@@ -13,9 +13,10 @@ import numpy as np
 from dgl import DGLError
 
 from .._common.bytes import parse_bytes
-from .disk_graph import COUNTS, FILES, KIND, DiskGraph
+from .array_stream import ArrayStream
+from .disk_graph import COUNTS, FILES, KIND, WEIGHTS, DiskGraph
 from .edge_sorter import EdgeSorter
-from .edge_sources import EdgeSource, edge_source
+from .edge_sources import EdgeSource, WeightedEdges, edge_source
 from .folder import build, check_apart
 from .read_ahead import reader_thread
 from .sort_memory import OVERHEAD, Budget
@@ -26,6 +27,8 @@ def build_disk_graph(
     num_nodes: int,
     path: str | os.PathLike,
     *,
+    weights: str | os.PathLike | ArrayStream | None = None,
+    weight_dtype: str | None = None,
     memory: int | str = "4GiB",
     add_reverse: bool = False,
     drop_loops: bool = False,
@@ -45,12 +48,22 @@ def build_disk_graph(
         Nodes are 0 to num_nodes - 1.
     path : path
         The folder to write.
+    weights : path or ArrayStream, optional
+        A number for each edge, in the order of the edges: a npy file of
+        shape (m,) with integers, float16, float32 or float64, all finite.
+        Default: none, unless the source of edges has weights, as
+        ``CsvEdges(path, weighted=True)``.
+    weight_dtype : str, optional
+        How weights are stored, "float32" or "float64". Default: float64 if
+        they are given as float64, otherwise float32.
     memory : int or str, optional
         What may be allocated. Less memory means more passes over the edges.
     add_reverse : bool, optional
         Whether to make the graph undirected: every edge in both directions,
         once, as ``dgl.to_bidirected``. Otherwise edges are as in the file,
-        multi-edges too, and those of a row in the order of the file.
+        multi-edges too, and those of a row in the order of the file. The
+        reverse of an edge has its weight; an edge that occurs again, in
+        either direction, with another weight is an error that names it.
     drop_loops : bool, optional
         Whether to omit self-loops.
     progress : bool, optional
@@ -79,14 +92,18 @@ def build_disk_graph(
     ...     g.num_edges()
     4
     """
-    if isinstance(edges, (str, os.PathLike)):
-        check_apart(Path(edges), Path(path))
-    source = edge_source(edges)
+    for given in (edges, weights):
+        if isinstance(given, (str, os.PathLike)):
+            check_apart(Path(given), Path(path))
+    if weights is None:
+        source = edge_source(edges)
+    else:
+        source = WeightedEdges(edges, weights)
     overhead = OVERHEAD + source.reader_bytes
     return sort_edges(
         source, num_nodes, path, Budget(parse_bytes(memory), overhead),
         add_reverse=add_reverse, drop_loops=drop_loops,
-        progress=progress, resume=resume,
+        weight_dtype=weight_dtype, progress=progress, resume=resume,
     )  # fmt: skip
 
 
@@ -98,6 +115,7 @@ def sort_edges(
     *,
     add_reverse: bool = False,
     drop_loops: bool = False,
+    weight_dtype: str | None = None,
     progress: bool | None = None,
     resume: bool = True,
 ) -> DiskGraph:
@@ -115,8 +133,12 @@ def sort_edges(
         "add_reverse": bool(add_reverse),
         "drop_loops": bool(drop_loops),
     }
+    files = dict(FILES)
+    stored_as = _weight_dtype(source, weight_dtype)
+    if stored_as is not None:
+        options["weight_dtype"] = files[WEIGHTS] = stored_as
     with build(
-        folder, KIND, (*FILES, COUNTS), made_from, options,
+        folder, KIND, (*files, COUNTS), made_from, options,
         resume=resume,
     ) as work:  # fmt: skip
         if work is not None:
@@ -127,9 +149,32 @@ def sort_edges(
                 sorter.count()
                 sorter.fill()
             sorter.check_source(made_from)
+            # A resumed run may have had nothing to write to some of them.
+            arrays = {
+                name: work.array(name, dtype) for name, dtype in files.items()
+            }
             work.finish(
                 drop=(COUNTS,),
                 num_nodes=int(num_nodes),
-                num_edges=work.array("indices.npy", np.int32).count,
+                num_edges=arrays["indices.npy"].count,
             )
     return DiskGraph(folder)
+
+
+def _weight_dtype(source: EdgeSource, asked: str | None) -> str | None:
+    """Choose how weights are stored; None if the edges have none."""
+    if asked not in (None, "float32", "float64"):
+        raise DGLError(
+            f"weight_dtype should be 'float32' or 'float64', got {asked!r}."
+        )
+    if source.weight_type is None:
+        if asked is not None:
+            raise DGLError(
+                f"weight_dtype={asked!r} was given, but {source.what} has no "
+                f"weights: give weights, or omit weight_dtype."
+            )
+        return None
+    if asked is not None:
+        return asked
+    is_double = source.weight_type.newbyteorder("=") == np.float64
+    return "float64" if is_double else "float32"

@@ -2,7 +2,7 @@
 
 Threads share the work by ranges of rows: no locks, and the order of a row's
 edges does not depend on the number of threads. Nothing here allocates more
-than a few KiB.
+than a few KiB. Edges without weights have an empty array of them.
 """
 
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from .._common.select_ids import select_into
 
 #: Edges that are looked at, at a time: their places stay in the cache.
 _BLOCK = 4096
+NO_WEIGHTS = np.empty(0, np.float32)
 
 
 class Spread(NamedTuple):
@@ -45,6 +46,8 @@ class Pieces(NamedTuple):
     ----------
     pairs : array
         Rows, counted from the first one of the range, and other ends.
+    weights : array
+        Their weights; empty for none.
     firsts : array
         Where each piece begins in ``pairs``.
     begins : array
@@ -52,6 +55,7 @@ class Pieces(NamedTuple):
     """
 
     pairs: np.ndarray
+    weights: np.ndarray
     firsts: np.ndarray
     begins: np.ndarray
 
@@ -71,15 +75,6 @@ class Rows(NamedTuple):
     starts: np.ndarray
     counts: np.ndarray
     loops: np.ndarray
-
-
-@jit
-def bounds(ids: np.ndarray) -> tuple[int, int]:
-    """Find the least and the greatest id."""
-    low, high = ids[0], ids[0]
-    for i in range(len(ids)):
-        low, high = min(low, ids[i]), max(high, ids[i])
-    return low, high
 
 
 @jit
@@ -113,10 +108,12 @@ def count_sources(
 def _deal(
     rows: np.ndarray,
     others: np.ndarray,
+    weights: np.ndarray,
     spread: Spread,
     skip_loops: bool,
     ends: np.ndarray,
     pairs: np.ndarray,
+    pair_weights: np.ndarray,
 ) -> None:
     """Put (row, other) of each edge where its bucket ends so far.
 
@@ -136,20 +133,25 @@ def _deal(
             if len(pairs) > 0:
                 pairs[place, 0] = row
                 pairs[place, 1] = others[i]
+                if len(pair_weights) > 0:
+                    pair_weights[place] = weights[i]
 
 
 @jit
 def scatter(
     source: np.ndarray,
     target: np.ndarray,
+    weights: np.ndarray,
     spread: Spread,
     pairs: np.ndarray,
+    pair_weights: np.ndarray,
     begins: np.ndarray,
 ) -> None:
     """Sort a slice's edges roughly, into buckets of rows.
 
-    A bucket's pairs are in the order of the slice. ``begins`` says where
-    each bucket begins, and is one longer than there are buckets.
+    A bucket's pairs, and their weights, are in the order of the slice.
+    ``begins`` says where each bucket begins, and is one longer than there
+    are buckets.
     """
     none = pairs[:0]
     ends = np.zeros(len(begins) - 1, np.int64)
@@ -160,9 +162,14 @@ def scatter(
                 begins[bucket + 1] = begins[bucket] + ends[bucket]
                 ends[bucket] = begins[bucket]
         out = pairs if turn == 1 else none
-        _deal(target, source, spread, spread.drop_loops, ends, out)
+        _deal(
+            target, source, weights, spread, spread.drop_loops, ends, out,
+            pair_weights,
+        )  # fmt: skip
         if spread.back:
-            _deal(source, target, spread, True, ends, out)
+            _deal(
+                source, target, weights, spread, True, ends, out, pair_weights
+            )
 
 
 @jit
@@ -178,11 +185,15 @@ def count(pieces: Pieces, bucket: int, counts: np.ndarray) -> None:
 
 @jit
 def place(
-    pieces: Pieces, bucket: int, cursor: np.ndarray, indices: np.ndarray
+    pieces: Pieces,
+    bucket: int,
+    cursor: np.ndarray,
+    indices: np.ndarray,
+    weights: np.ndarray,
 ) -> None:
     """Put the other ends of a bucket's pairs behind those of their row.
 
-    ``cursor[row]`` is where the next one goes.
+    ``cursor[row]`` is where the next one goes, and its weight.
     """
     # Never beyond the end, even if the edges are not those that were counted.
     size = len(indices)
@@ -196,6 +207,8 @@ def place(
             cursor[row] = at + 1
             if at < size:
                 indices[at] = pieces.pairs[i, 1]
+                if len(weights) > 0:
+                    weights[at] = pieces.weights[i]
 
 
 @jit
@@ -214,17 +227,66 @@ def _sort(ids: np.ndarray) -> None:
 
 
 @jit
-def merge_rows(rows: Rows, low: int, high: int, indices: np.ndarray) -> int:
+def _sift(ids: np.ndarray, weights: np.ndarray, place: int, end: int) -> None:
+    """Let an id sink to its place in the heap of the ids before ``end``."""
+    own, weight = ids[place], weights[place]
+    while 2 * place + 1 < end:
+        child = 2 * place + 1
+        if child + 1 < end and ids[child + 1] > ids[child]:
+            child += 1
+        if ids[child] <= own:
+            break
+        ids[place], weights[place] = ids[child], weights[child]
+        place = child
+    ids[place], weights[place] = own, weight
+
+
+@jit
+def _sort_with_weights(ids: np.ndarray, weights: np.ndarray) -> None:
+    """Sort ids, and their weights with them, in place (heapsort)."""
+    size = len(ids)
+    for place in range(size // 2 - 1, -1, -1):
+        _sift(ids, weights, place, size)
+    for end in range(size - 1, 0, -1):
+        ids[0], ids[end] = ids[end], ids[0]
+        weights[0], weights[end] = weights[end], weights[0]
+        _sift(ids, weights, 0, end)
+
+
+@jit
+def _first_conflict(ids: np.ndarray, weights: np.ndarray) -> int:
+    """Find an id, of sorted ones, that repeats with another weight, or -1."""
+    for i in range(1, len(ids)):
+        if ids[i] == ids[i - 1] and weights[i] != weights[i - 1]:
+            return i
+    return -1
+
+
+@jit
+def merge_rows(
+    rows: Rows, low: int, high: int, indices: np.ndarray, weights: np.ndarray
+) -> int:
     """Sort rows low to high, merge duplicates and close the gaps.
 
     Returns how many edges are left; they begin at ``starts[low]``. The
     counts of these rows are set, and their self-loops, 0 or 1.
+
+    Duplicates should have the same weight. If those at ``place - 1`` and
+    ``place`` have not, the result is ``-place``.
     """
     starts = rows.starts
+    weighted = len(weights) > 0
     end = starts[low]
     for row in range(low, high):
         mine = indices[starts[row] : starts[row + 1]]
-        _sort(mine)
+        if weighted:
+            own = weights[starts[row] : starts[row + 1]]
+            _sort_with_weights(mine, own)
+            conflict = _first_conflict(mine, own)
+            if conflict >= 0:
+                return -(starts[row] + conflict)
+        else:
+            _sort(mine)
         begin, last = end, -1
         loops = 0
         for i in range(len(mine)):
@@ -232,6 +294,9 @@ def merge_rows(rows: Rows, low: int, high: int, indices: np.ndarray) -> int:
                 last = mine[i]
                 # Never ahead of what is read: edges only get fewer.
                 indices[end] = last
+                if weighted:
+                    # 0 and -0 are equal: 0 is kept, whatever the order.
+                    weights[end] = weights[starts[row] + i] + 0
                 end += 1
                 loops += last == row + rows.first
         rows.counts[row] = end - begin

@@ -16,8 +16,8 @@ OVERHEAD = 2 << 20
 #: Edges read at a time, if memory allows, and at least.
 _MOST_SLICE = 1 << 21
 _LEAST_SLICE = 256
-#: Bytes of an edge in slices, of which there are two, and of a pair.
-_SLICE_BYTES = 2 * 16
+#: Bytes of an edge in a slice, and of a pair, without a weight.
+_SLICE_BYTES = 16
 _PAIR_BYTES = 8
 _MOST_THREADS = 8
 
@@ -62,11 +62,15 @@ class Shares(NamedTuple):
     @property
     def fixed_bytes(self) -> int:
         """Bytes of what does not depend on the rows."""
-        slices = 4 * array_bytes(self.slice_edges, np.int64)
+        weights = self.slice_edges * self.rough.weight_size
+        ends = 2 * array_bytes(self.slice_edges, np.int64)
+        slices = 2 * (ends + array_bytes(weights, np.uint8))
         return slices + self.rough.num_bytes
 
 
-def share(room: int, num_edges: int | None, ways: int) -> Shares:
+def share(
+    room: int, num_edges: int | None, ways: int, weight_size: int
+) -> Shares:
     """Share out memory: a quarter for slices, an eighth for rough sorting.
 
     Parameters
@@ -77,16 +81,20 @@ def share(room: int, num_edges: int | None, ways: int) -> Shares:
         Edges in the file, if that is known.
     ways : int
         2 if every edge goes both ways, otherwise 1.
+    weight_size : int
+        Bytes of a weight; 0 without any.
     """
     threads = min(num_threads(), _MOST_THREADS)
-    each = _SLICE_BYTES + ways * _PAIR_BYTES
+    pair_bytes = _PAIR_BYTES + weight_size
+    each = 2 * (_SLICE_BYTES + weight_size) + ways * pair_bytes
     edges = min(_MOST_SLICE, max(room // 4 // each, _LEAST_SLICE))
-    pairs = max(ways * edges, room // 8 // _PAIR_BYTES)
+    pairs = max(ways * edges, room // 8 // pair_bytes)
     if num_edges is not None:
         edges = min(edges, max(num_edges, 1))
         pairs = min(pairs, ways * max(num_edges, 1))
     # The last slice of a file may be shorter than the others.
-    rough = RoughSize(pairs, pairs // (ways * edges) + 1, threads)
+    slices = pairs // (ways * edges) + 1
+    rough = RoughSize(pairs, slices, threads, weight_size)
     shares = Shares(edges, rough, 0)
     return shares._replace(rows=room - shares.fixed_bytes)
 
@@ -96,6 +104,7 @@ def too_small(
     what: str,
     num_edges: int | None,
     ways: int,
+    weight_size: int,
     needed: int,
     *,
     is_counted: bool,
@@ -104,7 +113,7 @@ def too_small(
 
     Parameters
     ----------
-    budget, num_edges, ways
+    budget, num_edges, ways, weight_size
         As in :func:`share`.
     what : str
         Names the edges.
@@ -114,7 +123,7 @@ def too_small(
         Whether the edges were counted, so that no row needs more.
     """
     room = needed
-    while share(room, num_edges, ways).rows < needed:
+    while share(room, num_edges, ways, weight_size).rows < needed:
         room += room // 32 + 256
     enough = budget.overhead + room
     return DGLError(

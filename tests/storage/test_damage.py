@@ -10,6 +10,7 @@ import json
 import os
 import random
 import warnings
+import zlib
 
 import dgl
 import numpy as np
@@ -40,6 +41,20 @@ def features():
 def make_graph(tmp_path):
     np.save(tmp_path / "edges.npy", random_edges())
     build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "out")
+
+
+def make_weighted(tmp_path):
+    np.save(tmp_path / "edges.npy", random_edges())
+    np.save(tmp_path / "weights.npy", np.random.default_rng(1).random(200))
+    build_disk_graph(
+        tmp_path / "edges.npy", 50, tmp_path / "out",
+        weights=tmp_path / "weights.npy",
+    )  # fmt: skip
+
+
+def use_weighted(path):
+    graph = DiskGraph(path).to_dgl()
+    return *use_graph(path), graph.edata["weight"]
 
 
 def use_graph(path):
@@ -89,6 +104,7 @@ def use_task(path):
 
 FORMATS = {
     "graph": (make_graph, use_graph),
+    "weighted": (make_weighted, use_weighted),
     "features": (make_features, use_features),
     "store": (make_store, use_store),
     "task": (make_task, use_task),
@@ -193,8 +209,6 @@ def test_a_crafted_graph_does_not_reach_a_kernel(tmp_path, seed):
         (folder / f"{name}.npy").write_bytes(data[:128] + array.tobytes())
 
     def fit(manifest):
-        import zlib
-
         for name, about in manifest["files"].items():
             data = (folder / name).read_bytes()[128:]
             about["checksums"] = [zlib.crc32(data)]
@@ -203,6 +217,60 @@ def test_a_crafted_graph_does_not_reach_a_kernel(tmp_path, seed):
     DiskGraph(folder).verify()  # everything fits together
     with pytest.raises(DGLError, match=r"indptr|edge|self-loops"):
         use_graph(folder)
+
+
+def set_content(folder, name, array):
+    """Write other numbers to a file, and make the manifest agree."""
+    path = folder / name
+    path.write_bytes(path.read_bytes()[:128] + array.tobytes())
+
+    def fit(manifest):
+        manifest["files"][name]["checksums"] = [zlib.crc32(array.tobytes())]
+
+    edit_manifest(folder, fit)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_crafted_weights_do_not_reach_a_kernel(tmp_path, value):
+    make_weighted(tmp_path)
+    weights = np.ones(200)
+    weights[[77, 150]] = value
+    set_content(tmp_path / "out", "weights.npy", weights)
+    DiskGraph(tmp_path / "out").verify()  # everything fits together
+    with pytest.raises(DGLError, match="edge 77 has the weight"):
+        use_weighted(tmp_path / "out")
+
+
+def test_weights_that_the_manifest_does_not_name(tmp_path):
+    make_weighted(tmp_path)
+    edit_manifest(
+        tmp_path / "out", lambda found: found["files"].pop("weights.npy")
+    )
+    with pytest.raises(DGLError, match=r"weights\.npy is None, and \('<f8'"):
+        DiskGraph(tmp_path / "out")
+
+
+def test_weights_that_the_options_do_not_name(tmp_path):
+    make_weighted(tmp_path)
+    edit_manifest(
+        tmp_path / "out", lambda found: found["options"].pop("weight_dtype")
+    )
+    with pytest.raises(DGLError, match=r"weights\.npy is .* and None follows"):
+        DiskGraph(tmp_path / "out")
+
+
+@pytest.mark.parametrize("change", [
+    {"dtype": "<i4", "shape": [400]}, {"dtype": "<f4", "shape": [400]},
+    {"dtype": "<i8", "shape": [200]}, {"shape": [100, 2]},
+])  # fmt: skip
+def test_weights_of_another_type_or_shape(tmp_path, change):
+    make_weighted(tmp_path)
+    edit_manifest(
+        tmp_path / "out",
+        lambda found: found["files"]["weights.npy"].update(change),
+    )
+    with pytest.raises(DGLError, match=r"contradicts itself: weights\.npy is"):
+        DiskGraph(tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -272,10 +340,10 @@ def test_no_warning_of_numpy_or_torch(tmp_path):
         use_features(tmp_path / "out")
 
 
-@pytest.mark.parametrize("name", ["graph", "features", "store"])
+@pytest.mark.parametrize("name", ["graph", "weighted", "features", "store"])
 @pytest.mark.parametrize("part", [
-    "files", "key", "num_nodes", "num_edges", "shape", "width", "dtype",
-    "rows", "hops", "filter", "made_from", "some_nodes", "columns",
+    "files", "key", "options", "num_nodes", "num_edges", "shape", "width",
+    "dtype", "rows", "hops", "filter", "made_from", "some_nodes", "columns",
 ])  # fmt: skip
 @pytest.mark.parametrize(
     "value", ["absent", None, 1.5, [], {}, "x", -1, 10**12, True]
@@ -305,7 +373,7 @@ def test_any_value_in_a_manifest(tmp_path_factory, name, part, value):
         path.write_bytes(kept)
 
 
-@pytest.mark.parametrize("name", ["graph", "features", "store"])
+@pytest.mark.parametrize("name", ["graph", "weighted", "features", "store"])
 def test_checksums_can_not_be_switched_off(tmp_path, name):
     make, use = FORMATS[name]
     make(tmp_path)

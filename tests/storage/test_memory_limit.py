@@ -13,7 +13,9 @@ import pytest
 CHILD = """
 import ctypes, gzip, json, sys, time
 import numpy as np
+import pandas as pd
 import torch
+from dgl_lc.storage.edge_sources import CsvEdges
 from dgl_lc.data import (build_disk_graph, prepare_ogb, write_features,
                          write_papers_like)
 
@@ -64,12 +66,46 @@ def graph_case(small, name):
     if form.startswith("csv"):
         memory += 2 << 20
     options = {"add_reverse": bool(rng.integers(2))}
-    about = (form, n, m, str(edges.dtype), options)
+    about = (form, n, m, str(edges.dtype), str(options))
 
     def call():
         build_disk_graph(path, n, f"{folder}/{name}", memory=memory, **options)
 
     return about, memory, call
+
+
+def weighted_case(small, name):
+    about, memory, _ = graph_case(small, name)
+    form, n, m, *_ = about
+    memory += 2 << 20
+    path = f"{folder}/{name}.{form}"
+    if form in ("npy", "columns"):
+        path = f"{folder}/{name}.npy"
+        edges = np.load(path)
+        edges = edges if form == "npy" else edges.T
+    elif form in ("npz", "packed"):
+        path = f"{folder}/{name}.npz"
+        edges = np.load(path)["edge_index"]
+    else:
+        edges = pd.read_csv(path, header=None).to_numpy().T
+    kind = str(rng.choice(["f2", "f4", "f8", "i4"]))
+    # An edge and its reverse have one weight.
+    weights = (edges.sum(axis=0) % 100).astype(kind)
+    options = {"add_reverse": bool(rng.integers(2))}
+    if form == "csv":
+        rows = zip(*edges.tolist(), weights.tolist())
+        text = "".join(f"{u},{v},{w}\n" for u, v, w in rows)
+        with open(path, "w") as file:
+            file.write(text)
+        path = CsvEdges(path, weighted=True)
+    else:
+        np.save(f"{folder}/{name}.weights.npy", weights)
+        options["weights"] = f"{folder}/{name}.weights.npy"
+
+    def call():
+        build_disk_graph(path, n, f"{folder}/{name}", memory=memory, **options)
+
+    return (form, n, m, kind, str(options)), memory, call
 
 
 def features_case(small, name):
@@ -122,7 +158,7 @@ def ogb_case(small, name):
 
 def run(kind):
     make = globals()[f"{kind}_case"]
-    for warm in range(12 if kind in ("graph", "features") else 1):
+    for warm in range(12 if kind in ("graph", "weighted", "features") else 1):
         about, memory, call = make(True, f"{kind} warm{warm}")
         call()
     end = time.time() + float(seconds)
@@ -143,7 +179,7 @@ for kind in kinds.split(","):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_peaks_stay_below_the_promise(tmp_path):
-    kinds = ["graph", "features", "papers", "ogb"]
+    kinds = ["graph", "weighted", "features", "papers", "ogb"]
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(tmp_path), ",".join(kinds), "0", "1"],
         check=True, capture_output=True, text=True,

@@ -19,7 +19,12 @@ from dgl_lc.data.undirected import both_directions
 from dgl_lc.storage import folder as disk_folder
 from dgl_lc.storage.disk_graph import DiskGraph
 from dgl_lc.storage.edge_sorter import EdgeSorter
-from dgl_lc.storage.edge_sources import CsvEdges, NpzEdges, edge_source
+from dgl_lc.storage.edge_sources import (
+    CsvEdges,
+    NpzEdges,
+    WeightedEdges,
+    edge_source,
+)
 from dgl_lc.storage.sort_edges import sort_edges
 from dgl_lc.storage.sort_memory import Budget
 from dgl_lc.testing.folders import folder_content
@@ -201,15 +206,21 @@ def test_a_graph_without_edges(tmp_path):
 
 
 @pytest.mark.usefixtures("_one_thread")
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("add_reverse", [False, True])
-def test_a_killed_run_resumes(tmp_path, monkeypatch, add_reverse):
+def test_a_killed_run_resumes(tmp_path, monkeypatch, add_reverse, weighted):
     """Killed at every write and at every commit, one after another."""
     edges = random_edges(300, 5000)
     np.savez_compressed(tmp_path / "edges.npz", edge_index=edges)
+    source = NpzEdges(tmp_path / "edges.npz")
+    if weighted:
+        # An edge and its reverse have one weight.
+        np.save(tmp_path / "weights.npy", edges.sum(axis=0) / 4)
+        source = WeightedEdges(source, tmp_path / "weights.npy")
 
     def run(folder):
         return build_in(
-            22 << 10, tmp_path / "edges.npz", 300, tmp_path / folder,
+            (33 if weighted else 22) << 10, source, 300, tmp_path / folder,
             add_reverse=add_reverse,
         )  # fmt: skip
 
@@ -251,31 +262,60 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch, add_reverse):
                 DiskGraph(tmp_path / "killed")
     assert deaths > 5
     assert folder_content(whole.path) == folder_content(graph.path)
+    if weighted:
+        assert len(graph.weights) == graph.num_edges() > 0
+
+
+@pytest.mark.parametrize("add_reverse", [False, True])
+def test_a_run_that_was_killed_before_its_last_step(
+    tmp_path, monkeypatch, add_reverse
+):
+    np.save(tmp_path / "edges.npy", random_edges(50, 400))
+
+    def run(folder):
+        return build_disk_graph(
+            tmp_path / "edges.npy", 50, tmp_path / folder,
+            add_reverse=add_reverse,
+        )  # fmt: skip
+
+    with monkeypatch.context() as patch:
+
+        def die(self, **facts):
+            raise KeyboardInterrupt
+
+        patch.setattr(disk_folder.Build, "finish", die)
+        with pytest.raises(KeyboardInterrupt):
+            run("killed")
+    assert folder_content(run("killed").path) == folder_content(run("w").path)
 
 
 KILLED = """
 import os, sys, threading, time
-from dgl_lc.storage.edge_sources import NpzEdges
+from dgl_lc.storage.edge_sources import WeightedEdges
 from dgl_lc.storage.sort_edges import sort_edges
 from dgl_lc.storage.sort_memory import Budget
 print("ready", flush=True)
-threading.Timer(float(sys.argv[3]), lambda: os._exit(9)).start()
-sort_edges(NpzEdges(sys.argv[1]), 20_000, sys.argv[2], Budget(200_000, 0),
+edges, weights, folder, seconds = sys.argv[1:]
+threading.Timer(float(seconds), lambda: os._exit(9)).start()
+sort_edges(WeightedEdges(edges, weights), 20_000, folder, Budget(300_000, 0),
            add_reverse=True)
 os._exit(0)
 """
 
 
 def test_killed_by_the_clock(tmp_path):
-    np.savez(tmp_path / "edges.npz", edge_index=random_edges(20_000, 200_000))
+    edges = random_edges(20_000, 200_000)
+    np.savez(tmp_path / "edges.npz", edge_index=edges)
+    np.save(tmp_path / "weights.npy", edges.sum(axis=0) / 4)
+    files = (tmp_path / "edges.npz", tmp_path / "weights.npy")
     whole = build_in(
-        200_000, tmp_path / "edges.npz", 20_000, tmp_path / "whole",
+        300_000, WeightedEdges(*files), 20_000, tmp_path / "whole",
         add_reverse=True,
     )  # fmt: skip
     codes = []
     for seconds in ("0.05", "0.15", "60"):
         done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(tmp_path / "edges.npz"),
+            [sys.executable, "-c", KILLED, *map(str, files),
              str(tmp_path / "killed"), seconds],
             check=False,
         )  # fmt: skip
