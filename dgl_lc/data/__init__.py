@@ -1,6 +1,7 @@
 """Graphs and tasks to work on: generated, from files, from DGL."""
 
 from ..storage.disk_features import DiskFeatures
+from ..storage.disk_graph import DiskGraph
 from ..storage.sort_edges import build_disk_graph
 from ..storage.write_features import write_features
 from .disk_data import DiskData
@@ -21,6 +22,7 @@ __all__ = [
     "power_law_graph",
     "DiskData",
     "DiskFeatures",
+    "DiskGraph",
     "build_disk_graph",
     "prepare",
     "prepare_ogb",

@@ -10,7 +10,7 @@ from dgl import DGLError
 _NO_LABEL = ("", "nan", "NaN", "null", "NULL", "None", "<NA>")
 
 
-class Classes(NamedTuple):
+class EncodedLabels(NamedTuple):
     """The class of each node, -1 for none; how many, and their names."""
 
     labels: torch.Tensor
@@ -18,7 +18,9 @@ class Classes(NamedTuple):
     class_names: list[str] | None
 
 
-def encode_labels(values: Any, argument: str, keep: bool = False) -> Classes:
+def encode_labels(
+    values: Any, argument: str, keep: bool = False
+) -> EncodedLabels:
     """Turn labels into classes 0 to C - 1, and -1 where there is none.
 
     Missing are -1, None, NaN and "". Integers are sorted by value and texts as
@@ -36,7 +38,8 @@ def encode_labels(values: Any, argument: str, keep: bool = False) -> Classes:
     Examples
     --------
     >>> encode_labels(["b", None, "a"], "y")
-    Classes(labels=tensor([ 1, -1,  0]), num_classes=2, class_names=['a', 'b'])
+    EncodedLabels(labels=tensor([ 1, -1,  0]), num_classes=2,
+                  class_names=['a', 'b'])
     """
     if isinstance(values, torch.Tensor):
         values = values.cpu().numpy()
@@ -62,7 +65,7 @@ def encode_labels(values: Any, argument: str, keep: bool = False) -> Classes:
     counted = keep and (len(found) == 0 or found[0] >= 0)
     if counted or np.array_equal(found, np.arange(len(found))):
         count = int(found[-1]) + 1 if len(found) else 1
-        return Classes(torch.from_numpy(numbers), count, None)
+        return EncodedLabels(torch.from_numpy(numbers), count, None)
     return _named(numbers, numbers != -1)
 
 
@@ -119,10 +122,10 @@ def _whole(array: np.ndarray, argument: str) -> np.ndarray:
     return whole
 
 
-def _named(values: np.ndarray, known: np.ndarray) -> Classes:
+def _named(values: np.ndarray, known: np.ndarray) -> EncodedLabels:
     names, classes = np.unique(values[known], return_inverse=True)
     labels = np.full(len(values), -1, np.int64)
     labels[known] = classes
-    return Classes(
+    return EncodedLabels(
         torch.from_numpy(labels), len(names), [str(name) for name in names]
     )

@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ..node_rows import and_others
 from ..precompute.graph.adjacency import as_graph
-from .classes import Classes, encode_labels
+from .classes import EncodedLabels, encode_labels
 from .splits import FRACTIONS, make_split, split_by_words
 from .undirected import both_directions
 from .user_ids import UserIds
@@ -319,7 +319,7 @@ def _features(x: Any, what: str) -> torch.Tensor:
 def _arguments(
     graph: dgl.DGLGraph,
     feat: torch.Tensor,
-    classes: Classes,
+    classes: EncodedLabels,
     weight: Any,
     split: Any,
     seed: int,

@@ -57,6 +57,20 @@ class DiskData:
         The name of the dataset, or of the folder.
     key : str
         Stands for the content of all of it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dgl_lc.data import DiskData, prepare_ogb, write_papers_like
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     raw = write_papers_like(f"{folder}/raw", 1e-5, feat_dim=4)
+    ...     done = prepare_ogb(
+    ...         f"{folder}/raw", f"{folder}/task", memory="64MiB"
+    ...     )
+    ...     # Later, without the raw files:
+    ...     data = DiskData(f"{folder}/task")
+    ...     data.num_feats, data.graph.num_nodes()
+    (4, 1111)
     """
 
     def __init__(self, path: str | os.PathLike):

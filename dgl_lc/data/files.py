@@ -22,7 +22,11 @@ from .splits import SPLITS
 from .undirected import both_directions
 
 _NEEDED = ("edges", "labels", *SPLITS)
+#: Another name of edges.
+_SAME = "edge_index"
 _SPARSE = ("feat_indptr", "feat_indices", "feat_data", "feat_dim")
+#: Read from a folder as well as from a file.
+_OPTIONAL = ("edge_weight", "class_names", "node_ids")
 _EXTRA = ("num_nodes", "num_classes", "name", "inductive", "train_edges")
 
 
@@ -33,12 +37,16 @@ def load_npz(path: str | os.PathLike, add_reverse: bool = False) -> NodeData:
     ``feat.npy`` is mapped into memory if it holds float32.
 
     ==============================  =========================================
-    edges                           integers (2, E): source and destination
+    edges, or edge_index            integers (2, E): source and destination
     labels                          integers (n,), -1 where there is none
-    train, valid, test              node ids
+    train, valid, test              node ids, or masks (n,) of bools
     feat                            the features (n, d), or as a CSR matrix:
     feat_indptr, feat_indices,      feat_data of length 1 means that every
     feat_data, feat_dim             stored value is this one
+    edge_weight                     optional: numbers (E,), which become
+                                    ``graph.edata["weight"]``
+    class_names                     optional: texts, one for each class
+    node_ids                        optional: integers or texts (n,)
     num_nodes, num_classes, name,   optional, in a file
     inductive, train_edges
     ==============================  =========================================
@@ -67,8 +75,16 @@ def load_npz(path: str | os.PathLike, add_reverse: bool = False) -> NodeData:
         arrays = _read_folder(path)
         name = path.resolve().name
     else:
-        arrays = read_npz(path, (*_NEEDED, "feat", *_SPARSE, *_EXTRA))
+        keys = (*_NEEDED, _SAME, "feat", *_SPARSE, *_OPTIONAL, *_EXTRA)
+        arrays = read_npz(path, keys)
         name = path.stem
+    if _SAME in arrays:
+        if "edges" in arrays:
+            raise DGLError(
+                f"{path} has both edges and {_SAME}, two names for the same: "
+                f"keep one of them."
+            )
+        arrays["edges"] = arrays.pop(_SAME)
     missing = [key for key in _NEEDED if key not in arrays]
     if "feat" not in arrays:
         left = [key for key in _SPARSE if key not in arrays]
@@ -85,8 +101,8 @@ def save_npz(data: NodeData, path: str | os.PathLike) -> None:
     """Write a task into an npz file that ``load`` reads.
 
     The file appears when it is complete: a run that is killed leaves an old
-    file as it was. Features are stored dense; data of the graph's nodes and
-    edges, such as weights, is not stored.
+    file as it was. Features are stored dense. Of the data of the graph's
+    nodes and edges only ``graph.edata["weight"]`` is stored.
 
     Parameters
     ----------
@@ -122,6 +138,14 @@ def save_npz(data: NodeData, path: str | os.PathLike) -> None:
         arrays[split] = getattr(data, split).cpu().numpy()
     if data._train_graph is not None:
         arrays["train_edges"] = _edges(data._train_graph)
+    if data.edge_weight is not None:
+        arrays["edge_weight"] = _weights(data.edge_weight)
+    if data.class_names is not None:
+        arrays["class_names"] = _texts(data.class_names, "class_names")
+    if data.node_ids is not None:
+        arrays["node_ids"] = data.node_ids
+        if data.node_ids.dtype == object:
+            arrays["node_ids"] = _texts(data.node_ids.tolist(), "node_ids")
     replace_buffered(path, lambda file: np.savez(file, **arrays))
 
 
@@ -132,10 +156,29 @@ def _edges(graph: dgl.DGLGraph) -> np.ndarray:
     return edges.to(torch.int32 if small else torch.int64).cpu().numpy()
 
 
+def _weights(weight: torch.Tensor) -> np.ndarray:
+    weight = weight.detach().cpu()
+    # NumPy has no bfloat16.
+    return (
+        weight.float() if weight.dtype == torch.bfloat16 else weight
+    ).numpy()
+
+
+def _texts(values: list[Any], what: str) -> np.ndarray:
+    """Return texts as an array of fixed width, which needs no pickle."""
+    for value in values:
+        if not isinstance(value, str) or value.endswith("\0"):
+            raise DGLError(
+                f"{what} holds {value!r}: only integers, and texts that do "
+                f"not end in a zero character, can be saved."
+            )
+    return np.array(values, dtype=np.str_)
+
+
 def _read_folder(path: Path) -> dict[str, np.ndarray]:
     arrays = {
         key: read_npy(path / f"{key}.npy", mapped=key == "feat")
-        for key in (*_NEEDED, "feat")
+        for key in (*_NEEDED, _SAME, "feat", *_OPTIONAL)
         if (path / f"{key}.npy").exists()
     }
     if "feat" not in arrays:
@@ -159,26 +202,58 @@ def _make(
             f"nodes: give one for each node, -1 where there is none."
         )
     classes = max(1, int(labels.max()) + 1)
-    own = None
+    train_graph = None
     if "train_edges" in arrays:
-        own = _graph(arrays["train_edges"], n, f"{path}: train_edges", False)
+        train_graph = _graph(
+            arrays["train_edges"], n, f"{path}: train_edges", False
+        )
     graph = _graph(arrays["edges"], n, f"{path}: edges", add_reverse)
+    if "edge_weight" in arrays:
+        if add_reverse:
+            raise DGLError(
+                f"{path} has edge_weight, so add_reverse can't be used: an "
+                f"edge and its reverse may have two weights."
+            )
+        weight = _read_weight(arrays["edge_weight"], graph.num_edges(), path)
+        graph.edata["weight"] = weight
     feat = _features(arrays, n, path)
-    splits: dict[str, Any] = {
-        split: torch.from_numpy(integers(arrays[split], f"{path}: {split}"))
-        for split in SPLITS
-    }
+    own: dict[str, Any] = {split: arrays[split] for split in SPLITS}
+    for key in ("class_names", "node_ids"):
+        if key in arrays:
+            own[key] = _read_texts(arrays[key], key, path)
     with errors_name(path):
         return NodeData(
             graph=graph,
             feat=feat,
             labels=torch.from_numpy(labels),
-            **splits,
+            **own,
             num_classes=_scalar(arrays, "num_classes", path, classes),
             name=str(arrays.get("name", name)),
             inductive=bool(_scalar(arrays, "inductive", path, 0)),
-            _train_graph=own,
+            _train_graph=train_graph,
         )
+
+
+def _read_weight(array: np.ndarray, num_edges: int, path: Path) -> torch.Tensor:
+    if array.dtype.kind not in "fiub" or array.size != num_edges:
+        raise DGLError(
+            f"{path}: edge_weight should hold a number for each of "
+            f"{num_edges} edges, got {array.dtype} of shape {array.shape}."
+        )
+    double = array.dtype.kind == "f" and array.dtype.itemsize == 8
+    dtype = np.float64 if double else np.float32
+    return torch.from_numpy(array.reshape(-1).astype(dtype))
+
+
+def _read_texts(array: np.ndarray, key: str, path: Path) -> Any:
+    kinds = "U" if key == "class_names" else "Uiu"
+    if array.dtype.kind not in kinds or array.ndim != 1:
+        raise DGLError(
+            f"{path}: {key} should be a list of texts"
+            f"{' or integers' * ('i' in kinds)}, got {array.dtype} of shape "
+            f"{array.shape}."
+        )
+    return array.tolist() if array.dtype.kind == "U" else array
 
 
 def _scalar(

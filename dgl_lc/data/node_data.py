@@ -323,7 +323,7 @@ class NodeData:
     def edge_weight(self) -> torch.Tensor | None:
         """The weight of each edge, ``graph.edata["weight"]``, or None.
 
-        The precomputation does not look for it: give it as
+        The precomputation uses it only if it is asked to:
         ``model.precompute(data.graph, data.feat,
         edge_weight=data.edge_weight)``.
         """

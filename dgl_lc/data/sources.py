@@ -22,24 +22,49 @@ from .synthetic import block_model
 _KNOWN = (
     f'"synthetic", "synthetic:1000000" for a size, {", ".join(CLASSES)}, '
     f"{', '.join(DATASETS)}, or the path of an npz file, of a folder with npy "
-    f"files (edges, feat, labels, train, valid, test) or of a folder with "
-    f"GraphSAINT's files"
+    f"files (edges or edge_index, feat, labels, train, valid, test) or of a "
+    f"folder with GraphSAINT's files"
 )
 
 
 def load(source: str | os.PathLike, **options: Any) -> NodeData:
     """Load a task by name or from files.
 
+    The formats, and what is in them:
+
+    - "synthetic", or "synthetic:" and a number of nodes:
+      :func:`~dgl_lc.data.block_model`.
+    - The name of a data set of DGL: cora, citeseer, pubmed, flickr, reddit,
+      coauthor_cs, coauthor_physics, amazon_computers, amazon_photo.
+    - The name of a data set of OGB: ogbn-arxiv, ogbn-products. OGB's csv
+      files are read from ``folder``, or downloaded.
+    - An npz file, or a folder of npy files with these names:
+
+      - ``edges`` or ``edge_index``: integers (2, E), sources and destinations;
+      - ``feat``: the features, numbers (n, d); or as a CSR matrix, in an npz
+        file only, ``feat_indptr``, ``feat_indices``, ``feat_data`` and
+        ``feat_dim``;
+      - ``labels``: integers (n,), -1 where there is none;
+      - ``train``, ``valid``, ``test``: node ids, or masks (n,) of bools;
+      - optional: ``edge_weight``, numbers (E,), which become
+        ``graph.edata["weight"]``; ``class_names``, texts; ``node_ids``,
+        integers or texts (n,);
+      - optional, in an npz file only: ``num_nodes``, ``num_classes``,
+        ``name``, ``inductive`` and ``train_edges``, the edges (2, E) that may
+        be seen in training.
+
+      :func:`~dgl_lc.data.save_npz` writes such a file.
+    - A folder with GraphSAINT's files: ``adj_full.npz`` and ``adj_train.npz``
+      (CSR matrices as ``scipy.sparse.save_npz`` writes them), ``feats.npy``,
+      ``class_map.json`` and ``role.json``.
+
+    A folder that was prepared on disk is opened by :func:`open_data`.
+
     Parameters
     ----------
     source : str or path
-        "synthetic", or "synthetic:" and a number of nodes:
-        :func:`~dgl_lc.data.block_model`. The name of a dataset of DGL: cora,
-        citeseer, pubmed, flickr, reddit, coauthor_cs, coauthor_physics,
-        amazon_computers, amazon_photo; or of OGB: ogbn-arxiv,
-        ogbn-products. Or the path of an npz file, of a folder with npy
-        files, or of a folder with GraphSAINT's files. A name takes precedence
-        over a path: write ``./cora`` for a folder of that name.
+        A name or a path, as above. A name takes precedence over a path: write
+        ``./cora`` for a folder of that name.
     **options
         Options of the source: the arguments of ``block_model``; folder,
         inductive and seed for DGL's datasets; folder and add_reverse for
@@ -149,11 +174,11 @@ def _reader(source: Any) -> tuple[Callable[..., NodeData], list[Any]]:
         )
     if (path / "adj_full.npz").exists():
         return load_graphsaint, [path]
-    if (path / "edges.npy").exists():
+    if any((path / f"{key}.npy").exists() for key in ("edges", "edge_index")):
         return load_npz, [path]
     raise DGLError(
-        f"source={str(source)!r} is a folder with neither edges.npy nor "
-        f"adj_full.npz. Known are {_KNOWN}."
+        f"source={str(source)!r} is a folder with neither edges.npy (or "
+        f"edge_index.npy) nor adj_full.npz. Known are {_KNOWN}."
     )
 
 

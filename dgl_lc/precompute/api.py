@@ -48,7 +48,7 @@ def block_aggregate(
     *,
     norm: str = "both",
     self_loop: bool = True,
-    edge_weight: torch.Tensor | None = None,
+    edge_weight: torch.Tensor | str | bool | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,
@@ -92,10 +92,12 @@ def block_aggregate(
     self_loop : bool
         If True, every node has exactly one self-loop, whether or not g has
         them; if False, the edges are taken as they are.
-    edge_weight : Tensor, optional
+    edge_weight : Tensor, str or False, optional
         Multiplies messages, in the order of the edges. Degrees stay
         unweighted, and the self-loop that ``self_loop`` gives a node
-        weighs 1.
+        weighs 1. A string names weights in ``g.edata``. Default: the weights
+        of a graph on disk that has any, or the values of a matrix that are
+        not all one (False ignores them), and none for a DGLGraph.
     nodes : Tensor or sequence, optional
         Give only the rows of these ids, in this order, or of a mask (a bool
         for each node). Each hop is then computed only where it is needed for
@@ -193,7 +195,7 @@ def plan(
     *,
     norm: str = "both",
     self_loop: bool = True,
-    edge_weight: torch.Tensor | None = None,
+    edge_weight: torch.Tensor | str | bool | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,

@@ -193,11 +193,13 @@ def take_graph(
     rows = getattr(feat, "shape", None)
     graph, values = as_graph(g, rows[0] if rows else None)
     check_graph(graph, on_disk=True)
+    if edge_weight is False:
+        return graph, False
     if values is not None and edge_weight is not None:
         raise DGLError(
             "edge_weight was given, and g is a matrix with values other than "
-            "one, which are weights as well: omit edge_weight, or set the "
-            "values of g to one."
+            "one, which are weights as well: omit edge_weight, give False to "
+            "ignore the values, or set them to one."
         )
     return graph, edge_weight if values is None else values
 
@@ -205,17 +207,24 @@ def take_graph(
 def check_weight(
     graph: dgl.DGLGraph | DiskGraph, weight: Any
 ) -> torch.Tensor | None:
-    """One real weight for each edge."""
-    if weight is None:
+    """One real weight for each edge; those of a graph on disk are mapped."""
+    if weight is False:
         return None
     if isinstance(graph, DiskGraph):
-        raise DGLError(
-            "edge_weight is not supported for a graph on disk, whose edges "
-            "are in another order: omit it, or use g.to_dgl()."
-        )
+        return _weight_on_disk(graph, weight)
+    if weight is None:
+        return None
+    if isinstance(weight, str):
+        if weight not in graph.edata:
+            raise DGLError(
+                f"edge_weight={weight!r} is not in g.edata, which has "
+                f"{sorted(graph.edata)}."
+            )
+        weight = graph.edata[weight]
     if not isinstance(weight, torch.Tensor):
         raise DGLError(
-            f"edge_weight should be a tensor, got {type(weight).__name__}."
+            f"edge_weight should be a tensor, the name of one in g.edata, or "
+            f"False for none, got {type(weight).__name__}."
         )
     if find_type(weight.dtype) is None:
         raise DGLError(
@@ -243,6 +252,29 @@ def check_weight(
             f"{graph.num_edges()} edges: give one number for each."
         )
     return weight
+
+
+def _weight_on_disk(graph: DiskGraph, weight: Any) -> torch.Tensor | None:
+    """The weights that the graph was written with."""
+    if weight is not None and not (
+        isinstance(weight, str) and weight == "weight"
+    ):
+        is_short = isinstance(weight, (str, bool))
+        found = repr(weight) if is_short else type(weight).__name__
+        raise DGLError(
+            f"edge_weight of a graph on disk should be None or 'weight', for "
+            f"the weights in its folder, or False for none, got {found}: its "
+            f"edges are in an order of their own. Write the graph with "
+            f"build_disk_graph(weights=), or use g.to_dgl()."
+        )
+    if graph.weights is not None:
+        return tensor_of(graph.weights)
+    if weight is not None:
+        raise DGLError(
+            f"edge_weight={weight!r}, but {graph} has no weights: write it "
+            f"with build_disk_graph(weights=), or omit edge_weight."
+        )
+    return None
 
 
 def check_dtype(

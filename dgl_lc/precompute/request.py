@@ -31,6 +31,9 @@ class Request:
         The rows to give back; None for all.
     copies_nodes : bool
         Whether these are a copy, of another type, of what was given.
+    weight : Tensor or None
+        A number for each edge, in the order of the graph's edges; None for a
+        filter without weights. Those of a graph on disk are mapped.
     shares_features : bool
         Whether the kernels can read the features where they are.
     source : Tensor, numpy.ndarray or DiskFeatures
@@ -56,7 +59,7 @@ class Request:
         K: int,
         norm: str = "both",
         self_loop: bool = True,
-        weight: torch.Tensor | None = None,
+        weight: torch.Tensor | str | bool | None = None,
         nodes: torch.Tensor | Sequence[int] | None = None,
         hops: Sequence[int] | None = None,
         dtype: torch.dtype | None = None,
@@ -66,8 +69,8 @@ class Request:
         on_disk = inputs.is_on_disk(feat)
         values = inputs.check_features(g, feat)
         kept = inputs.check_hops(K, hops)
-        weight = inputs.check_weight(g, weight)
-        spec = inputs.check_spec(norm, self_loop, weight is not None)
+        weights = inputs.check_weight(g, weight)
+        spec = inputs.check_spec(norm, self_loop, weights is not None)
         ids = inputs.check_nodes(g, nodes)
         dtype = inputs.check_dtype(dtype, values)
         shares = (
@@ -81,7 +84,7 @@ class Request:
             and ids.data_ptr() == nodes.data_ptr()
         )
         return cls(
-            g, values, spec, weight, ids, kept, dtype, copies, shares, feat
+            g, values, spec, weights, ids, kept, dtype, copies, shares, feat
         )
 
     def columns(self, first: int, last: int) -> torch.Tensor:
@@ -173,16 +176,24 @@ class Request:
 
     @property
     def copies_weight(self) -> bool:
-        """Whether weights have to be converted for the kernels."""
-        return self.weight is not None and (
+        """Whether weights have to be converted for the kernels.
+
+        Those of a graph on disk are not: the kernels convert each weight
+        where they read it, instead of an array as long as the edges.
+        """
+        if self.weight is None or isinstance(self.graph, DiskGraph):
+            return False
+        return (
             self.weight.dtype != self.value_type.torch_sums
             or self.weight.stride(0) != 1
         )
 
     def kernel_weight(self) -> np.ndarray | None:
-        """Give the weights in the type of sums, contiguous."""
+        """Give the weights as the kernels take them, contiguous."""
         if self.weight is None:
             return None
+        if not self.copies_weight:
+            return self.weight.numpy()
         return self.weight.to(self.value_type.torch_sums).contiguous().numpy()
 
 

@@ -68,6 +68,18 @@ class DiskFeatures:
         Columns in a file; a block inside one file is not copied.
     key : str
         Stands for the content. It is read from the manifest.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dgl_lc.data import DiskFeatures, write_features
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.eye(3, dtype=np.float32))
+    ...     written = write_features(f"{folder}/x.npy", f"{folder}/feat")
+    ...     DiskFeatures(f"{folder}/feat").rows([2, 0])
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
     """
 
     def __init__(self, path: str | os.PathLike):

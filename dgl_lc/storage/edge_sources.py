@@ -17,7 +17,7 @@ from .array_stream import ArrayStream, NpyFile
 from .csv_file import CSV_BYTES, read_tables
 from .keys import file_stamp
 from .npy_header import file_size
-from .npz_stream import Member
+from .npz_stream import Member, member_names
 
 #: Sources and targets, as int64, and weights where they are asked for.
 Slice = tuple[np.ndarray, ...]
@@ -84,12 +84,24 @@ def edge_source(
     if path.suffix == ".npy":
         return NpyEdges(path)
     if path.suffix == ".npz":
-        return NpzEdges(path)
+        return NpzEdges(path, _edges_key(path))
     if path.name.endswith((".csv", ".csv.gz")):
         return CsvEdges(path)
     raise DGLError(
         f"edges: {path} should be a npy, npz, csv or csv.gz file, by its name."
     )
+
+
+def _edges_key(path: Path) -> str:
+    """Find under which of its two names an npz file has the edges."""
+    names = member_names(path)
+    found = [key for key in ("edge_index", "edges") if key in names]
+    if len(found) == 2:
+        raise DGLError(
+            f"edges: {path} has both edge_index and edges, two names for the "
+            f"same: give NpzEdges(path, name)."
+        )
+    return found[0] if found else "edge_index"
 
 
 class ArrayEdges(EdgeSource):
@@ -174,36 +186,32 @@ class CsvEdges(EdgeSource):
         return file_stamp(self.path) | {"header": self._header} | weighted
 
     def slices(self, buffers: Sequence[Slice]) -> Iterator[Slice]:
-        width = len(buffers[0])
-        yield from _collect(
-            (piece[:width] for piece in self._pieces()), buffers
-        )
+        yield from _collect(self._pieces(len(buffers[0])), buffers)
 
-    def _pieces(self) -> Iterator[Slice]:
-        if self.weight_type is None:
-            for table in self._tables(np.int64, "2, source and target"):
-                yield table[:, 0], table[:, 1]
-            return
-        columns = "3, source, target and weight"
-        for table in self._tables(np.float64, columns):
-            self._check_ids(table[:, :2])
-            yield table[:, 0], table[:, 1], table[:, 2]
+    def _pieces(self, width: int) -> Iterator[Slice]:
+        """Read the first columns of some lines at a time."""
+        weighted = self.weight_type is not None
+        dtype = np.float64 if weighted else np.int64
+        for table in read_tables(
+            self.path, dtype, header=self._header, exact=weighted
+        ):
+            self._check_columns(table.shape[1])
+            if weighted:
+                self._check_ids(table[:, :2])
+            yield tuple(table[:, :width].T)
 
-    def _tables(self, dtype: Any, columns: str) -> Iterator[np.ndarray]:
-        """Read the file, which should have these columns."""
-        tables = read_tables(
-            self.path, dtype, header=self._header, exact=dtype is np.float64
-        )
-        for table in tables:
-            if table.shape[1] != int(columns[0]):
-                hint = ""
-                if table.shape[1] == 3:
-                    hint = " CsvEdges(path, weighted=True) reads weights."
-                raise DGLError(
-                    f"{self.what} has {table.shape[1]} columns, but should "
-                    f"have {columns}.{hint}"
-                )
-            yield table
+    def _check_columns(self, found: int) -> None:
+        if self.weight_type is not None:
+            wanted, hint = 3, "source, target and weight."
+        else:
+            wanted, hint = 2, "source and target."
+            if found == 3:
+                hint += " CsvEdges(path, weighted=True) reads weights."
+        if found != wanted:
+            raise DGLError(
+                f"{self.what} has {found} columns, but should have {wanted}, "
+                f"{hint}"
+            )
 
     def _check_ids(self, ids: np.ndarray) -> None:
         """Refuse numbers of nodes that are no integers."""

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from dgl_lc.data import NodeData
+from dgl_lc.data import NodeData, load, save_npz
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.testing.random_graphs import graphs
 from dgl_lc.testing.reference import dense_filter
@@ -455,3 +455,15 @@ REFUSED = {
 def test_what_cannot_be_converted_is_named(call, message):
     with pytest.raises(DGLError, match=message):
         call()
+
+
+def test_a_converted_task_is_saved_and_loaded(tmp_path):
+    edges, nodes = frames()
+    nodes["label"] = ["x", "z", None, "x", "", "y", np.nan, "y"]
+    data = NodeData.from_pandas(edges, nodes, weight="w")
+    save_npz(data, tmp_path / "task.npz")
+    found = load(tmp_path / "task.npz")
+    assert found.class_names == data.class_names
+    assert found.ids_of(range(N)).tolist() == nodes["id"].tolist()
+    assert torch.equal(found.edge_weight, data.edge_weight)
+    assert torch.equal(found.train, data.train)

@@ -1,5 +1,6 @@
 """Tasks in NumPy's files."""
 
+import dataclasses
 import io
 import os
 
@@ -204,7 +205,32 @@ WRONG = {
     "float labels": (DENSE, {"labels": np.ones(4)}, "labels.* integers"),
     "labels in rows": (DENSE, {"labels": np.ones((4, 1), int)}, "labels"),
     "short labels": (DENSE, {"labels": np.ones(3, int)}, "labels has 3"),
-    "mask": (DENSE, {"valid": np.ones(4, bool)}, "valid.* integers"),
+    "short mask": (DENSE, {"valid": np.ones(3, bool)}, "valid is a mask of 3"),
+    "float ids": (DENSE, {"valid": np.ones(1)}, "valid should hold integer"),
+    "two names": (
+        DENSE,
+        {"edge_index": DENSE["edges"]},
+        "has both edges and edge_index",
+    ),
+    "few weights": (DENSE, {"edge_weight": np.ones(2)}, "each of 3 edges, got"),
+    "weights in words": (
+        DENSE,
+        {"edge_weight": np.full(3, "a")},
+        "edge_weight",
+    ),
+    "few class names": (DENSE, {"class_names": np.array(["a"])}, "1 names"),
+    "numbers as names": (
+        DENSE,
+        {"class_names": np.arange(2)},
+        "list of texts,",
+    ),
+    "few ids": (DENSE, {"node_ids": np.arange(3)}, "node_ids has 3 entries"),
+    "ids twice": (DENSE, {"node_ids": np.array([1, 2, 3, 1])}, "1 more than"),
+    "float ids of nodes": (
+        DENSE,
+        {"node_ids": np.arange(4.0)},
+        "node_ids should be a list of texts or integers, got float64",
+    ),
     "id too high": (DENSE, {"valid": np.array([7])}, "valid holds 7"),
     "too few rows": (DENSE, {"feat": np.ones((3, 2))}, "feat has 3 rows"),
     "words": (DENSE, {"feat": np.full((4, 2), "a")}, "feat should hold num"),
@@ -235,6 +261,96 @@ WRONG = {
     "two values": (SPARSE, {"feat_data": np.ones(2)}, "feat_data .* got 2"),
     "no columns": (SPARSE, {"feat_dim": np.int64(0)}, "feat_dim"),
 }
+
+
+def as_folder(folder, **changes):
+    folder.mkdir()
+    return write_folder(folder, **changes)
+
+
+def as_file(path, **changes):
+    return write(path.with_suffix(".npz"), DENSE, **changes)
+
+
+BOTH = pytest.mark.parametrize("make", [as_folder, as_file])
+
+
+@BOTH
+def test_edges_have_two_names(tmp_path, make):
+    first = load(make(tmp_path / "a"))
+    second = load(make(tmp_path / "b", edges=None, edge_index=DENSE["edges"]))
+    assert all(map(torch.equal, first.graph.edges(), second.graph.edges()))
+    if make is as_folder:
+        np.save(tmp_path / "a" / "edge_index.npy", DENSE["edges"])
+        with pytest.raises(DGLError, match="has both edges and edge_index"):
+            load(tmp_path / "a")
+
+
+@BOTH
+def test_the_split_can_be_masks(tmp_path, make):
+    nodes = np.arange(4)
+    data = load(
+        make(
+            tmp_path / "a", train=nodes == 0, valid=nodes == 1, test=nodes == 2
+        )
+    )
+    assert [data.train.tolist(), data.valid.tolist()] == [[0], [1]]
+    assert data.test.tolist() == [2]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "ids", [np.array([7, -3, 2**40, 0]), np.array(list("dbca"))]
+)
+def test_weights_ids_and_names_are_read(tmp_path, make, ids):
+    more = {
+        "edge_weight": np.array([[0.5], [1], [2]]),
+        "class_names": np.array(["no", "yes"]),
+        "node_ids": ids,
+    }
+    data = load(make(tmp_path / "a", **more))
+    assert data.edge_weight.tolist() == [0.5, 1, 2]
+    assert data.edge_weight.dtype == torch.float64
+    assert data.class_names == ["no", "yes"]
+    assert data.ids_of([3, 1]).tolist() == ids[[3, 1]].tolist()
+    assert data.find_nodes(ids[[3, 1]]).tolist() == [3, 1]
+    with pytest.raises(DGLError, match="has edge_weight, so add_reverse"):
+        load(make(tmp_path / "b", **more), add_reverse=True)
+
+
+@given(
+    st.one_of(
+        st.lists(st.text(min_size=1), min_size=4, max_size=4, unique=True),
+        st.lists(
+            st.integers(-(2**63), 2**63 - 1),
+            min_size=4, max_size=4, unique=True,
+        ),
+    )
+)  # fmt: skip
+def test_ids_and_names_are_saved_without_pickle(tmp_path_factory, ids):
+    path = tmp_path_factory.mktemp("ids") / "task.npz"
+    data = load(write(path, DENSE, node_ids=None))
+    data = dataclasses.replace(data, node_ids=ids, class_names=["ä", "b c"])
+    data.graph.edata["weight"] = torch.tensor([1.0, 2.0, 0.5])
+    if any(str(own).endswith("\0") for own in ids):
+        with pytest.raises(DGLError, match="zero character"):
+            save_npz(data, path)
+        return
+    save_npz(data, path)
+    found = load(path)
+    assert found.ids_of(range(4)).tolist() == ids
+    assert found.class_names == ["ä", "b c"]
+    assert torch.equal(found.edge_weight, data.edge_weight)
+    with np.load(path, allow_pickle=False) as file:
+        assert file["node_ids"].dtype.kind in "iU"
+
+
+def test_ids_that_are_no_texts_are_not_saved(tmp_path):
+    data = load(write(tmp_path / "a.npz", DENSE))
+    data = dataclasses.replace(data, node_ids=["a", (1, 2), "b", "c"])
+    with pytest.raises(DGLError, match=r"node_ids holds \(1, 2\): only int"):
+        save_npz(data, tmp_path / "b.npz")
+    assert not (tmp_path / "b.npz").exists()
 
 
 @pytest.mark.parametrize(

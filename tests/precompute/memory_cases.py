@@ -1,7 +1,8 @@
 """Random calls whose memory is measured; run as a process of its own.
 
-    python memory_cases.py SEED COUNT
+    python memory_cases.py SEED COUNT OPTIONS
 
+OPTIONS are those of a case that are not drawn, as JSON, such as {"K": 2}.
 Prints a line of JSON for each call. How the process allocates depends on its
 environment (:mod:`dgl_lc.testing.peak_memory`).
 """
@@ -19,11 +20,12 @@ import torch
 from dgl import DGLError
 from scipy import sparse
 
-from dgl_lc.data import power_law_graph
+from dgl_lc.data import build_disk_graph, power_law_graph
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.precompute.planning.cpu import choose_plan, least_bytes
 from dgl_lc.precompute.request import Request
 from dgl_lc.precompute.survey import survey
+from dgl_lc.storage.disk_graph import DiskGraph
 from dgl_lc.testing.peak_memory import peak_memory
 
 #: What Python may take for its own objects in a call that is refused.
@@ -51,6 +53,7 @@ def draw(rng):
         "stored": rng.choice([False, False, True]),
         "room": rng.choice([1.0, 1.0, 1.1, 1.5, 4.0]),
         "threads": rng.choice([1, 2, 4, 12]),
+        "on_disk": rng.random() < 0.25,
     }
 
 
@@ -65,11 +68,11 @@ def as_torch(g):
 
 
 class Case:
-    """A call with its arguments."""
+    """A call with its arguments; a graph on disk is written to the folder."""
 
-    def __init__(self, case, seed):
+    def __init__(self, case, seed, folder):
         generator = torch.Generator().manual_seed(seed)
-        self.case, self.seed = case, seed
+        self.case, self.seed, self.folder = case, seed, folder
         self.x = torch.rand(case["n"], case["columns"], generator=generator)
         self.x = self.x.to(getattr(torch, case["feat"]))
         nodes = weight = None
@@ -82,12 +85,28 @@ class Case:
             weight = weight.to(getattr(torch, case["weight"]))
         self.nodes, self.weight = nodes, weight
         self.dtype = getattr(torch, case["dtype"])
+        if case["on_disk"]:
+            self._write_graph()
+
+    def _write_graph(self):
+        edges = torch.stack(self._edges())
+        np.save(f"{self.folder}/edges.npy", edges.numpy())
+        weights = None
+        if self.weight is not None:
+            # The graph has them.
+            weights = f"{self.folder}/weights.npy"
+            np.save(weights, self.weight.numpy())
+            self.weight = None
+        build_disk_graph(
+            f"{self.folder}/edges.npy", self.case["n"],
+            f"{self.folder}/graph", weights=weights,
+        )  # fmt: skip
 
     def graph(self):
         case = self.case
-        g = power_law_graph(case["n"], case["m"], seed=self.seed)
-        index = getattr(torch, case["index"])
-        u, v = (ends.to(index) for ends in g.edges(order="eid"))
+        if case["on_disk"]:
+            return DiskGraph(f"{self.folder}/graph")
+        u, v = self._edges()
         if case["given"] == "dgl":
             g = dgl.graph((u, v), num_nodes=case["n"])
             return g.formats(case["format"])
@@ -101,6 +120,12 @@ class Case:
             self.weight = self.weight[: g.nnz].clone()
         g.data[:] = 1
         return g if case["given"] == "scipy" else as_torch(g)
+
+    def _edges(self):
+        case = self.case
+        g = power_law_graph(case["n"], case["m"], seed=self.seed)
+        index = getattr(torch, case["index"])
+        return tuple(ends.to(index) for ends in g.edges(order="eid"))
 
     def work(self):
         request = Request.of(
@@ -118,11 +143,16 @@ class Case:
         )  # fmt: skip
 
 
-def measure(seed):
+def measure(seed, options):
+    with tempfile.TemporaryDirectory() as folder:
+        return measure_in(folder, seed, options)
+
+
+def measure_in(graph_folder, seed, options):
     rng = random.Random(seed)
-    case = draw(rng)
+    case = draw(rng) | options
     torch.set_num_threads(case["threads"])
-    call = Case(case, seed)
+    call = Case(case, seed, graph_folder)
     work = call.work()
     least = least_bytes(work)
     memory = int(least * case["room"])
@@ -133,7 +163,7 @@ def measure(seed):
     with tempfile.TemporaryDirectory() as folder:
         peak = peak_memory(
             lambda: results.append(call.run(g, memory, folder)),
-            maps_files=case["stored"],
+            maps_files=case["stored"] or case["on_disk"],
         )
     refused = call.graph()
     too_little = least - 1 if work.all_rows else int(least * rng.random())
@@ -142,7 +172,7 @@ def measure(seed):
         with pytest.raises(DGLError, match="is too small"):
             call.run(refused, max(1, too_little), "/nowhere")
 
-    refuse_peak = peak_memory(refuse)
+    refuse_peak = peak_memory(refuse, maps_files=case["on_disk"])
     limit = 0 if work.all_rows or not work.K else too_little
     if work.copies_nodes:
         # Ids of another type are converted when they are checked.
@@ -156,9 +186,9 @@ def measure(seed):
 
 
 def main():
-    first, count = int(sys.argv[1]), int(sys.argv[2])
+    first, count, options = (json.loads(text) for text in sys.argv[1:])
     for seed in range(first, first + count):
-        print(json.dumps(measure(seed)), flush=True)
+        print(json.dumps(measure(seed, options)), flush=True)
 
 
 if __name__ == "__main__":

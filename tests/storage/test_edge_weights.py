@@ -1,6 +1,8 @@
 """Edge weights of graphs on disk: sorted with their edges, checked, kept."""
 
 import gzip
+import os
+import random
 import re
 
 import numpy as np
@@ -16,8 +18,10 @@ from dgl_lc.storage.edge_sources import CsvEdges, NpyEdges, WeightedEdges
 from dgl_lc.storage.npz_stream import Member
 from dgl_lc.storage.sort_edges import sort_edges
 from dgl_lc.storage.sort_memory import Budget
+from dgl_lc.testing.damage import damage
 from dgl_lc.testing.random_graphs import graphs
 
+CASES = int(os.environ.get("DGL_LC_FUZZ", "60"))
 #: As the version before weights wrote it.
 KEY_WITHOUT_WEIGHTS = (
     "c537ca3c0fe08bcb35d89780f13c1ed1aaebca036349353fbffb87fab73e88c8"
@@ -417,3 +421,29 @@ def test_edges_can_be_read_without_their_weights(tmp_path):
     for source in (NpyEdges(paths[0]), WeightedEdges(*paths)):
         found = [np.stack(pair).copy() for pair in source.slices(room)]
         assert np.array_equal(np.concatenate(found, axis=1), edges)
+
+
+@pytest.mark.parametrize("name", ["weights.npy", "edges.csv"])
+def test_damaged_weights_are_refused_or_read(tmp_path, name):
+    edges = random_edges(20, 50)
+    paths = save(tmp_path, edges, np.linspace(-1, 1, 50))
+    lines = zip(*edges.tolist(), np.linspace(-1, 1, 50).tolist(), strict=True)
+    text = "".join(f"{u},{v},{w!r}\n" for u, v, w in lines)
+    (tmp_path / "edges.csv").write_text(text)
+    rng = random.Random(CASES)
+    kept, errors = (tmp_path / name).read_bytes(), 0
+    for _ in range(CASES):
+        (tmp_path / name).write_bytes(damage(kept, rng))
+        try:
+            if name == "weights.npy":
+                source = WeightedEdges(*paths)
+            else:
+                source = CsvEdges(tmp_path / name, weighted=True)
+            graph = build_disk_graph(
+                source, 20, tmp_path / "graph", resume=False
+            )
+            assert np.isfinite(graph.weights).all()
+            assert len(graph.weights) == graph.num_edges()
+        except DGLError:
+            errors += 1
+    assert 0 < errors < CASES

@@ -483,3 +483,20 @@ def test_counts_that_were_damaged_are_not_resumed_from(tmp_path, monkeypatch):
     path.write_bytes(data)
     with pytest.raises(DGLError, match=r"counts\.npy is damaged: write the"):
         run()
+
+
+def test_edges_in_an_npz_file_have_two_names(tmp_path):
+    edges = random_edges(50, 300)
+    keys = []
+    for name in ("edges", "edge_index"):
+        np.savez(tmp_path / "task.npz", labels=np.arange(3), **{name: edges})
+        out = tmp_path / name
+        keys.append(build_disk_graph(tmp_path / "task.npz", 50, out).key)
+    assert keys[0] == keys[1]
+    np.savez(tmp_path / "both.npz", edges=edges, edge_index=edges)
+    with pytest.raises(DGLError, match="has both edge_index and edges"):
+        build_disk_graph(tmp_path / "both.npz", 50, tmp_path / "both")
+    np.savez(tmp_path / "none.npz", labels=np.arange(3))
+    with pytest.raises(DGLError, match="edge_index"):
+        build_disk_graph(tmp_path / "none.npz", 50, tmp_path / "none")
+    assert not (tmp_path / "both").exists()

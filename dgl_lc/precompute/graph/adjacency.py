@@ -294,6 +294,8 @@ def _refusal(g: Any) -> DGLError:
         )
     elif kind == "SparseMatrix":
         advice = "use g.coo(), a pair (src, dst)"
+    elif kind == "HeteroData":
+        advice = "use (e[0], e[1]) with e = g.to_homogeneous().edge_index"
     elif package == "torch_geometric" or hasattr(g, "edge_index"):
         advice = (
             "use (g.edge_index[0], g.edge_index[1]), or NodeData.from_pyg(g) "

@@ -124,8 +124,9 @@ def _moved(work: Work, blocks: int, width: int) -> int:
     stays = blocks == 1 or not work.owned
     columns = -(-work.num_feats // width)
     index_size = 4 if work.owned else work.index_size
+    weight_size = work.accumulator_size if work.weighted else 0
     moved = columns * sum(
-        index_size * entries + 8 * rows
+        (index_size + weight_size) * entries + 8 * rows
         for rows, entries in zip(work.hop_rows, work.hop_entries, strict=True)
     )
     row_bytes = work.num_feats * work.itemsize
@@ -133,7 +134,6 @@ def _moved(work: Work, blocks: int, width: int) -> int:
     if not work.shares_features:
         moved += row_bytes * work.feature_rows
     if not stays:
-        moved += (
-            columns * work.K * blocks * 2 * work.index_size * work.num_edges
-        )
+        read = (2 * work.index_size + weight_size) * work.num_edges
+        moved += columns * work.K * blocks * read
     return moved

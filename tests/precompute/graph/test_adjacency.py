@@ -352,5 +352,7 @@ def test_weights_may_be_given_once():
     feat = make_features(3, 2)
     found = block_aggregate(EYE, feat, 1, self_loop=False, edge_weight=weight)
     assert torch.equal(found[1], feat * weight[:, None])
+    plain = block_aggregate(EYE * 2, feat, 1, edge_weight=False)
+    assert same_hops(plain, block_aggregate(EYE, feat, 1))
     with pytest.raises(DGLError, match="omit edge_weight"):
         block_aggregate(EYE * 2, feat, 1, edge_weight=weight)
