@@ -1,13 +1,48 @@
 """The built package."""
 
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+
+def test_the_source_distribution_has_every_file(tmp_path):
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True
+    )
+    if listed.returncode:
+        pytest.skip("this is not a clone of the repository")
+    # Files of git and of the CI begin with a dot.
+    files = {
+        name
+        for name in listed.stdout.splitlines()
+        if not name.startswith(".") and (ROOT / name).is_file()
+    }
+    # A copy, as setuptools writes beside the sources.
+    copy = tmp_path / "copy"
+    for name in files:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    subprocess.run(
+        [sys.executable, "setup.py", "-q", "sdist", "--dist-dir", tmp_path],
+        cwd=copy, check=True, capture_output=True,
+    )  # fmt: skip
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        found = {
+            member.name.partition("/")[2]
+            for member in opened
+            if member.isfile()
+        }
+    assert files - found == set()
+    extra = {name for name in found - files if "egg-info/" not in name}
+    assert extra <= {"PKG-INFO", "setup.cfg"}
 
 
 @pytest.mark.slow
