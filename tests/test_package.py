@@ -1,5 +1,6 @@
 """The built package."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -43,6 +44,29 @@ def test_the_source_distribution_has_every_file(tmp_path):
     assert files - found == set()
     extra = {name for name in found - files if "egg-info/" not in name}
     assert extra <= {"PKG-INFO", "setup.cfg"}
+
+
+def test_the_install_page_lists_all_requirements():
+    """Whoever keeps DGL 2.1.0 installs them by hand."""
+    text = (ROOT / "setup.py").read_text()
+    begin = text.index("install_requires=[")
+    lines = text[begin : text.index("],", begin)].splitlines()[1:]
+    names = {
+        re.match(r"[a-z0-9-]+", line.strip().strip('"'))[0]
+        for line in lines
+        if line.strip().startswith('"')
+    }
+    assert "numba" in names
+    page = (ROOT / "docs" / "install.md").read_text()
+    calls = [
+        line for line in page.splitlines()
+        if "pip install" in line and "packaging" in line
+    ]  # fmt: skip
+    assert len(calls) == 2
+    for call in calls:
+        words = {re.split("[=<]", word.strip('"'))[0] for word in call.split()}
+        # DGL and torch require numpy.
+        assert names - words <= {"numpy"}
 
 
 @pytest.mark.slow
