@@ -32,14 +32,6 @@ def count(text: str) -> int:
     return _integer(text, 1)
 
 
-def small_count(text: str) -> int:
-    """Read an integer from 1 to 10000; for ``type=`` of a flag.
-
-    For what is listed before the work starts, such as runs and processes.
-    """
-    return _integer(text, 1, 10_000)
-
-
 def seed(text: str) -> int:
     """Read a random seed, from 0 to 2**63 - 1; for ``type=`` of a flag."""
     return _integer(text, 0)
@@ -69,6 +61,14 @@ def rate(text: str) -> float:
             f"should be at least 0 and below 1, got {text}"
         )
     return number
+
+
+def small_count(text: str) -> int:
+    """Read an integer from 1 to 10000; for ``type=`` of a flag.
+
+    For what is listed before the work starts, such as runs and processes.
+    """
+    return _integer(text, 1, 10_000)
 
 
 def given_path(text: str) -> Path:
