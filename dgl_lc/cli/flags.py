@@ -81,6 +81,14 @@ def rate(text: str) -> float:
     return number
 
 
+def small_count(text: str) -> int:
+    """Read an integer from 1 to 10000; for ``type=`` of a flag.
+
+    For what is listed before the work starts, such as runs and processes.
+    """
+    return _integer(text, 1, 10_000)
+
+
 def given_path(text: str) -> Path:
     """Read a path that is not empty; for ``type=`` of a flag."""
     if not text:
@@ -88,7 +96,7 @@ def given_path(text: str) -> Path:
     return Path(text)
 
 
-def _integer(text: str, least: int) -> int:
+def _integer(text: str, least: int, most: int = _LARGEST) -> int:
     try:
         number = int(text)
     except ValueError:
@@ -99,9 +107,9 @@ def _integer(text: str, least: int) -> int:
         raise argparse.ArgumentTypeError(
             f"should be at least {least}, got {number}"
         )
-    if number > _LARGEST:
+    if number > most:
         raise argparse.ArgumentTypeError(
-            f"should be at most {_LARGEST}, got {number}"
+            f"should be at most {most}, got {number}"
         )
     return number
 
@@ -267,7 +275,7 @@ def add_results_flag(parser: argparse.ArgumentParser) -> None:
 def add_seeds_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--seeds``, the number of runs of each model."""
     parser.add_argument(
-        "--seeds", type=count, default=5,
+        "--seeds", type=small_count, default=5,
         help="number of runs per model, each with its own seed "
         "(default: %(default)s)",
     )  # fmt: skip
@@ -295,7 +303,7 @@ def add_training_flags(parser: argparse.ArgumentParser) -> None:
         help="hidden feature size (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--workers", type=count, default=1,
+        "--workers", type=small_count, default=1,
         help="number of processes, which share the threads "
         "(default: %(default)s)",
     )  # fmt: skip

@@ -17,6 +17,7 @@ from .flags import (
     positive_float,
     rate,
     refuse,
+    small_count,
     training_options,
 )
 
@@ -142,7 +143,7 @@ def _add_schemes(parts: Commands) -> None:
     add("--nodes", type=count, nargs="*", default=[],
         help="numbers of nodes of generated power-law graphs, which have 16 "
         "times as many edges")  # fmt: skip
-    add("--hops", type=count, default=3,
+    add("--hops", type=small_count, default=3,
         help="last hop, K (default: %(default)s)")  # fmt: skip
     add("--columns", type=count, default=128,
         help="number of random feature columns "
@@ -150,7 +151,7 @@ def _add_schemes(parts: Commands) -> None:
     add("--memory", default="4GiB",
         help="memory budget for which the published scheme chooses its "
         "blocks (default: %(default)s)")  # fmt: skip
-    add("--runs", type=count, default=3,
+    add("--runs", type=small_count, default=3,
         help="number of runs, of which the fastest counts "
         "(default: %(default)s)")  # fmt: skip
     add_results_flag(parser)

@@ -185,7 +185,7 @@ def _reader(source: Any) -> tuple[Callable[..., NodeData], list[Any]]:
 def _size(source: str) -> list[int]:
     if source == "synthetic":
         return []
-    if not re.fullmatch(r"synthetic:[0-9][0-9_,]*", source):
+    if not re.fullmatch(r"synthetic:[0-9][0-9_,]{0,40}", source):
         raise DGLError(
             f"source={source!r}: write a number of nodes, as in "
             f'"synthetic:1000000".'

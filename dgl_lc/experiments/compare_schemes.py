@@ -17,6 +17,7 @@ import torch
 from dgl import DGLError
 from dgl.ops import copy_u_sum
 
+from .._common.bytes import require_memory
 from .._common.json_files import write_json
 from ..data import power_law_graph
 from ..precompute import block_aggregate
@@ -72,6 +73,12 @@ def reproduce_schemes(
     results.create()
     for name, g in graphs.items():
         print(f"{name}: normalisation, aggregation", flush=True)
+        # The features, the hop before and the results that are compared.
+        require_memory(
+            16 * g.num_nodes() * columns,
+            f"a comparison with columns={columns} on {name}",
+            "choose fewer columns",
+        )
         generator = torch.Generator().manual_seed(0)
         x = torch.randn(g.num_nodes(), columns, generator=generator)
         compare_schemes(g, x, K, name, results.folder, memory, runs)

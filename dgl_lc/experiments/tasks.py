@@ -3,7 +3,6 @@
 import hashlib
 import os
 import re
-from pathlib import Path
 
 import torch.nn.functional as F
 from dgl import DGLError
@@ -57,7 +56,7 @@ def load_task(source: str | os.PathLike[str]) -> NodeData:
     """
     name = str(source)
     try:
-        if Path(name).is_file() or name.replace("_", "-") == "ogbn-arxiv":
+        if os.path.isfile(name) or name.replace("_", "-") == "ogbn-arxiv":
             data = load(source, add_reverse=True)
         else:
             data = load(source)

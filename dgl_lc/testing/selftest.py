@@ -16,7 +16,7 @@ import psutil
 import torch
 
 from .. import __version__
-from .._common.bytes import format_bytes
+from .._common.bytes import format_bytes, require_memory
 from .._common.threads import num_threads
 from ..hops import HopFeatures
 from ..precompute.api import block_aggregate
@@ -62,6 +62,13 @@ def selftest(
     if device is None:
         device = "cpu" if why_not(torch.device("cuda")) else "cuda"
     chosen = torch.device(device)
+    # Edges, as drawn and in two formats of the graph, features, and hop
+    # features of both engines.
+    require_memory(
+        (3 * 16 * 16 + 9 * 64 * 4) * nodes,
+        f"the graph of nodes={nodes} on which the speed is measured",
+        "take fewer nodes",
+    )
     _report_environment(chosen, say)
     if chosen.type == "cpu":
         kernels: dict[str, Device] = {"the pipeline on the CPU": CpuDevice()}

@@ -17,3 +17,13 @@ def test_demo_trains_every_model_and_saves_what_it_shows(tmp_path, capsys):
     frame = pd.read_csv(out / "table.csv")
     assert frame.model.tolist() == list(DEMO_MODELS)
     assert (out / "accuracy.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_training(
+    tmp_path, refused, capsys
+):
+    (tmp_path / "file").write_text("mine")
+    message = refused("demo", "--out", str(tmp_path / "file"))
+    assert "is a file, not a folder" in message
+    assert (tmp_path / "file").read_text() == "mine"
+    assert "--hid-feats" in refused("demo", "--hid-feats", "0")

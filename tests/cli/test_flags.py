@@ -20,6 +20,7 @@ from dgl_lc.cli.flags import (
     positive_float,
     rate,
     seed,
+    small_count,
 )
 
 
@@ -32,6 +33,7 @@ def test_choices_are_those_of_the_tables():
     ("kind", "good", "bad"),
     [
         (count, ["1", "7", str(2**63 - 1)], ["0", "-1", str(2**63)]),
+        (small_count, ["1", "10000"], ["0", "10001"]),
         (seed, ["0", str(2**63 - 1)], ["-1", str(2**63)]),
         (positive_float, ["1e-9", "3"], ["0", "-1", "-0.0"]),
         (non_negative_float, ["0", "1e30"], ["-1e-9"]),

@@ -43,6 +43,10 @@ def test_a_check_that_raises_is_named_and_the_others_are_run(
         assert f"FAILED  {subject}: RuntimeError('no copy')" in text
 
 
+def test_an_unknown_device_is_named(refused):
+    assert "--device 'foo'" in refused("selftest", "--device", "foo")
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_report_says_why(capsys):
     assert main(["selftest", "--device", "cuda"]) == 1

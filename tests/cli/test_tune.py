@@ -48,6 +48,9 @@ def test_a_killed_process_leaves_the_study_readable(tmp_path, short_flags):
         (["gcn", "x.npz"], "Did you mean 'GCN'?"),
         (["SGC", "citeser"], "Did you mean 'citeseer'?"),
         (["SGC", "synthetic", "--trials", "0"], "--trials"),
+        (["SGC", "synthetic", "--seed", "-1"], "--seed"),
+        (["SGC", "synthetic:99999999999999"], "of memory"),
+        (["SGC", f"synthetic:{'9' * 5000}"], "write a number of nodes"),
         (["SGC", "synthetic", "--workers", "0"], "--workers"),
     ],
 )

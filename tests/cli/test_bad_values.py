@@ -1,0 +1,121 @@
+"""Every flag of every command, with values that it may not expect."""
+
+import os
+
+import pytest
+
+from dgl_lc.cli import COMMANDS, _make_parser, main
+
+#: A short call of each command; OUT is a folder that does not exist, DATA a
+#: file of a task.
+SHORT = ["--epochs", "1", "--patience", "1", "--batch-size", "50",
+         "--out", "OUT"]  # fmt: skip
+STUDY = ["--data", "DATA.npz", "--models", "SGC", "--seeds", "1", "--hid-feats",
+         "4", *SHORT]  # fmt: skip
+CALLS = {
+    "demo": ["--nodes", "60", "--epochs", "1", "--hid-feats", "4",
+             "--out", "OUT"],
+    "train": ["--model", "LCGCN", "--data", "DATA.npz", "--epochs", "1",
+              "--hid-feats", "4"],
+    "plan": ["--nodes", "60", "--edges", "90", "--feats", "4", "--hops", "2",
+             "--memory", "1GiB"],
+    "precompute": ["--data", "DATA.npz", "--hops", "1", "--out", "OUT"],
+    "selftest": ["--device", "cpu", "--nodes", "60"],
+    "tune": ["SGC", "DATA.npz", "--trials", "1", "--hid-feats", "4", *SHORT],
+    "reproduce accuracy": STUDY,
+    "reproduce papers100m": ["--root", "OUT", "--memory", "64MiB", "--models",
+                             "SGC", "--seeds", "1", *SHORT],
+    "reproduce cpu-vs-blocks": ["--nodes", "60", "--columns", "2", "--runs",
+                                "1", "--hops", "1", "--out", "OUT"],
+    "store info": ["OUT"],
+    "calibrate": [],
+}  # fmt: skip
+
+VALUES = ["-1", "0", "nan", "inf", "1e30", "9" * 20, "9" * 5000, "", "FOLDER",
+          "FILE", "PIPE", "FILE/below", "/proc/nothing"]  # fmt: skip
+
+
+def flags_of(command):
+    """The flags of a command that take a value."""
+    words = command.split()
+    parser = _make_parser(words)
+    for word in words:
+        (parts,) = (a for a in parser._actions if a.dest in ("==SUPPRESS==",))
+        parser = parts.choices[word]
+    return [
+        action.option_strings[0]
+        for action in parser._actions
+        if action.option_strings and action.nargs != 0
+    ]
+
+
+CASES = [
+    pytest.param(command, flag, id=f"{command} {flag}")
+    for command in CALLS
+    if command.split()[0] in COMMANDS
+    for flag in flags_of(command)
+]
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Paths by the words that stand for them."""
+    from dgl_lc.data import block_model, save_npz
+
+    monkeypatch.chdir(tmp_path)
+    save_npz(block_model(60, num_feats=4), "DATA.npz")
+    (tmp_path / "FOLDER").mkdir()
+    (tmp_path / "FILE").write_text("something")
+    os.mkfifo("PIPE")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("command", "flag"), CASES)
+@pytest.mark.timeout(120)
+def test_a_value_is_used_or_refused_in_one_line(command, flag, places, capfd):
+    for value in VALUES:
+        call = [*command.split(), *CALLS[command], f"{flag}={value}"]
+        try:
+            code = main(call)
+        except SystemExit as end:
+            code = end.code
+        message = capfd.readouterr().err
+        assert code in (0, 1, 2), value[:30]
+        if code == 2:
+            assert message.startswith("dgl-lc: "), value[:30]
+            assert message.count("\n") == 1, message[:2000]
+        assert (places / "FILE").read_text() == "something"
+        assert (places / "PIPE").is_fifo()
+
+
+#: Sizes that no memory holds, or lists that are too long.
+HUGE = [
+    ("demo", "--nodes"), ("demo", "--hid-feats"), ("selftest", "--nodes"),
+    ("tune", "--hid-feats"), ("tune", "--workers"),
+    ("reproduce accuracy", "--hid-feats"), ("reproduce accuracy", "--seeds"),
+    ("reproduce papers100m", "--feat-dim"),
+    ("reproduce papers100m", "--synthetic"),
+    ("reproduce cpu-vs-blocks", "--nodes"),
+    ("reproduce cpu-vs-blocks", "--columns"),
+    ("reproduce cpu-vs-blocks", "--hops"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "flag"), HUGE)
+def test_sizes_that_cannot_work_are_refused(command, flag, places, refused):
+    call = [*command.split(), *CALLS[command]]
+    if command.startswith("tune"):
+        call[1] = "LCGCN"
+    elif command.endswith("accuracy"):
+        call += ["--models", "LCGCN"]
+    elif command.endswith("papers100m"):
+        call += ["--synthetic", "2e-5"]
+    refused(*call, f"{flag}=99999999999999")
+    assert not list(places.glob("OUT/runs/*"))
+    assert not (places / "OUT" / "raw").exists()
+
+
+@pytest.mark.parametrize("flag", ["--batch-size", "--patience"])
+def test_limits_may_be_as_large_as_one_likes(flag, places):
+    call = ["reproduce", "accuracy", *CALLS["reproduce accuracy"]]
+    assert main([*call, flag, str(2**63 - 1)]) == 0

@@ -1,0 +1,143 @@
+"""Ctrl-C and SIGTERM: one line, and what is kept."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dgl_lc.cli import main
+
+
+def interrupt(
+    call, ready, number=signal.SIGINT, group=False, start=("-m", "dgl_lc.cli")
+):
+    """Start a command, interrupt it when it is ready; return what it said."""
+    process = subprocess.Popen(
+        [sys.executable, "-u", *start, *map(str, call)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        ready(process)
+        assert process.poll() is None, process.communicate()
+        (os.killpg if group else os.kill)(process.pid, number)
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def after_line(words):
+    """Wait until the command prints a line with these words."""
+
+    def wait(process):
+        for line in process.stdout:
+            if words in line:
+                return
+        pytest.fail("the command ended without that line")
+
+    return wait
+
+
+LONG = ["--epochs", "100000000", "--patience", "100000000",
+        "--hid-feats", "8"]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_that_is_interrupted_says_so_in_one_line(number, tmp_path):
+    call = ["demo", "--nodes", "200", "--epochs", "100000000", "--out",
+            tmp_path / "out"]  # fmt: skip
+    code, _, err = interrupt(call, after_line("NodeData"), number)
+    assert code == 128 + number
+    assert err.splitlines()[-1] == "dgl-lc: interrupted"
+    assert "Traceback" not in err
+
+
+#: Runs the command with an import of torch that takes very long.
+SLOW_IMPORT = """
+import sys, time
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print("importing", flush=True)
+            time.sleep(600)
+sys.meta_path.insert(0, Slow())
+from dgl_lc.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_an_interrupt_while_torch_is_imported(tmp_path):
+    call = ["demo", "--nodes", "200", "--out", tmp_path / "out"]
+    start = ["-c", SLOW_IMPORT]
+    code, _, err = interrupt(call, after_line("importing"), start=start)
+    assert code == 130
+    assert err == "dgl-lc: interrupted\n"
+
+
+def test_tune_says_what_it_keeps(tmp_path):
+    call = ["tune", "SGC", "synthetic:200", "--trials", "1000000", "--epochs",
+            "4", "--out", tmp_path]  # fmt: skip
+    code, _, err = interrupt(call, after_line("3 of 1000000 trials"))
+    assert code == 130
+    assert err == (
+        "dgl-lc: interrupted; the trials that finished are kept; the same "
+        "command resumes\n"
+    )
+    # The best parameters of an interrupted study are saved.
+    assert list((tmp_path / "best").iterdir())
+
+
+@pytest.mark.parametrize("command", ["tune", "reproduce"])
+def test_workers_end_without_tracebacks(command, tmp_path):
+    if command == "tune":
+        call = ["tune", "SGC", "synthetic:200"]
+    else:
+        call = ["reproduce", "accuracy", "--data", "synthetic:200", "--models",
+                "SGC", "GCN"]  # fmt: skip
+    call += ["--workers", "2", "--out", tmp_path, *LONG]
+
+    def wait(process):
+        # A terminal sends Ctrl-C to workers as well, which may be at their
+        # imports or already training.
+        deadline = time.monotonic() + 60
+        while len(children(process.pid)) < 3:  # the resource tracker is one
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(2)
+
+    code, _, err = interrupt(call, wait, group=True)
+    assert code == 130
+    assert err.startswith("dgl-lc: interrupted; the ")
+    assert err.count("\n") == 1
+
+
+def children(parent):
+    psutil = pytest.importorskip("psutil")
+    return psutil.Process(parent).children()
+
+
+def test_handlers_are_as_before_afterwards(capsys):
+    before = signal.getsignal(signal.SIGINT)
+    assert main(["plan", "--nodes", "9", "--edges", "9", "--feats", "1",
+                 "--hops", "1", "--memory", "1GiB"]) == 0  # fmt: skip
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_error_that_an_interrupt_became_is_an_interrupt(capsys, monkeypatch):
+    """A library may raise an error of its own after Ctrl-C."""
+    from dgl_lc.cli import calibrate
+
+    def run(args):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            raise RuntimeError("the download was stopped") from None
+
+    monkeypatch.setattr(calibrate, "_run", run)
+    assert main(["calibrate"]) == 130
+    assert capsys.readouterr().err == "dgl-lc: interrupted\n"
