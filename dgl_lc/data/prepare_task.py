@@ -18,6 +18,7 @@ from dgl import DGLError
 
 from .._common.bytes import format_bytes, parse_bytes
 from ..storage import disk_features, disk_graph, node_ids
+from ..storage.array_stream import ArrayStream
 from ..storage.array_table import EdgeTable
 from ..storage.disk_features import DiskFeatures, check_stored
 from ..storage.edge_sources import EdgeSource
@@ -419,7 +420,7 @@ class _Preparation:
                 )
             self._work.array(f"{name}.npy", np.int64).append(nodes)
 
-    def _edge_list(self) -> tuple[EdgeSource, Any]:
+    def _edge_list(self) -> tuple[EdgeSource, ArrayStream | None]:
         """What the graph is sorted from: edges, and weights or None."""
         edges = self._sources.edges
         if self.ids.type == ROWS and isinstance(edges.table, EdgeTable):
