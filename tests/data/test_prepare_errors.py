@@ -176,6 +176,17 @@ def test_ids_that_are_given_twice(tmp_path):
         )  # fmt: skip
 
 
+def test_too_little_memory_is_said_before_any_work(tmp_path):
+    table = {f"f{i}": np.ones(3) for i in range(200)}
+    pq.write_table(pa.table(table), tmp_path / "x.parquet")
+    with pytest.raises(DGLError, match=r"is too small to read .*x\.parquet"):
+        prepare(
+            np.array([[0], [1]]), tmp_path / "x.parquet", tmp_path / "out",
+            memory="64MiB",
+        )  # fmt: skip
+    assert not list((tmp_path / "out").rglob("*.npy"))
+
+
 def test_a_file_that_does_not_exist(tmp_path):
     with pytest.raises(DGLError, match=r"edges: .*nope.csv does not exist"):
         prepare(tmp_path / "nope.csv", np.ones((2, 1)), tmp_path / "out")
