@@ -175,7 +175,7 @@ class DiskData:
             return found
         given = self._ids.convert(ids, "ids")
         nodes = self._ids.find(given)
-        self._ids.check_known(given, nodes, "ids")
+        self._ids.check_known("ids", (given, nodes))
         return torch.from_numpy(nodes)
 
     def verify(self) -> None:

@@ -6,16 +6,17 @@ is sorted. It is deleted when the task is whole.
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from dgl import DGLError
 
-from ..storage.array_stream import NpyFile
+from ..storage.array_stream import ArrayStream, NpyFile
 from ..storage.edge_sources import ArrayEdges, EdgeSource
 from ..storage.folder import Build, build
 from ..storage.free_disk import check_free
 from ..storage.id_table import ELSEWHERE, random_keys
-from ..storage.manifest import FolderKind
+from ..storage.manifest import FolderKind, read_manifest
 from ..storage.node_ids import BATCH_BYTES, Finder, NodeIds
 from ..storage.npy_file import HEADER
 from ..storage.npy_header import as_bytes, open_file, read_into
@@ -37,7 +38,7 @@ def write_edge_list(
     folder: Path,
     budget: Budget,
     progress: bool | None,
-) -> tuple[EdgeSource, Path | None]:
+) -> tuple[EdgeSource, ArrayStream | None]:
     """Write the node numbers of both ends of every edge, and weights.
 
     A table of all ids finds them. Where it does not fit into memory, there
@@ -59,8 +60,8 @@ def write_edge_list(
 
     Returns
     -------
-    (EdgeSource, Path or None)
-        The list, and a npy file of float32 if there are weights.
+    (EdgeSource, ArrayStream or None)
+        The list, and its weights, float32.
     """
     columns = [edges.source, edges.target, edges.weight]
     names = [name for name in columns if name is not None]
@@ -89,8 +90,20 @@ def write_edge_list(
             if weights:
                 work.array(WEIGHTS, np.float32)
             work.finish(files[:-1])
-    found = ArrayEdges(NpyFile(folder / files[-1]), pairs=True)
-    return found, folder / WEIGHTS if weights else None
+    key = read_manifest(folder, KIND).key
+    found = ArrayEdges(_OwnFile(folder / files[-1], key), pairs=True)
+    return found, _OwnFile(folder / WEIGHTS, key) if weights else None
+
+
+class _OwnFile(NpyFile):
+    """A file of the list, known by its content and not by its inode."""
+
+    def __init__(self, path: Path, key: str):
+        super().__init__(path)
+        self._key = key
+
+    def made_from(self) -> dict[str, Any]:
+        return {"file": self.path.name, "edge list": self._key}
 
 
 def _pass_file(part: int) -> str:
@@ -155,8 +168,8 @@ class _Pass:
     def _find(self, batch: Batch) -> np.ndarray:
         ends = np.empty((batch.num_rows, 2), np.int32)
         before = self._read_before(batch.num_rows)
-        for side in range(2):
-            nodes = self._finder.nodes(batch.columns[side], batch.where)
+        found = self._finder.nodes(*batch.columns[:2], where=batch.where)
+        for side, nodes in enumerate(found):
             if before is not None:
                 elsewhere = nodes == ELSEWHERE
                 nodes[elsewhere] = before[elsewhere, side]

@@ -183,7 +183,7 @@ def id_batches(
     """Read ids and values: the batch, the nodes and the values."""
     names, kinds = [column.id or "", column.name], [finder.kind, kind]
     for batch in column.table.batches(names, kinds, missing=[column.name]):
-        nodes = finder.nodes(batch.columns[0], batch.where)
+        nodes = finder.nodes(batch.columns[0], where=batch.where)[0]
         yield batch, nodes, batch.columns[1]
 
 

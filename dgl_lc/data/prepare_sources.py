@@ -175,7 +175,16 @@ class Reading:
                     f'pip install "dgl-lc[tables]".'
                 ) from None
             return IntegerTable(files, what, self.header)
-        return TextTable(files, what, self.header, self.delimiter)
+        return TextTable(
+            files, what, self.header, self.delimiter, self._asked()
+        )
+
+    def _asked(self) -> set[str]:
+        """All names of columns that were asked for."""
+        found: set[str] = set()
+        for asked in self.columns.values():
+            found |= {asked} if isinstance(asked, str) else set(asked)
+        return found
 
     def find(
         self, table: Table, role: str, *, strict: bool = True

@@ -234,6 +234,6 @@ def _mark_part(
     for finder in finders():
         kind = finder.kind if column.kind in (INT, TEXT) else column.kind
         for batch in table.batches([name], [kind]):
-            nodes = finder.nodes(batch.columns[0], batch.where)
+            nodes = finder.nodes(batch.columns[0], where=batch.where)[0]
             codes = np.full(len(nodes), part, np.int8)
             mark(out, nodes, codes, ids, batch, "a part of the split")

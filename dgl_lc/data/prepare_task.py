@@ -18,6 +18,7 @@ from dgl import DGLError
 
 from .._common.bytes import format_bytes, parse_bytes
 from ..storage import disk_features, disk_graph, node_ids
+from ..storage.array_stream import ArrayStream
 from ..storage.array_table import EdgeTable
 from ..storage.disk_features import DiskFeatures, check_stored
 from ..storage.edge_sources import EdgeSource
@@ -62,6 +63,10 @@ _PARTS = {
 }
 #: Labels that are written at a time.
 _ROWS = 1 << 16
+#: Memory that has to be left beside what reading takes.
+_LEAST_ROOM = 4 << 20
+#: What reading one or two columns takes, of any format.
+_READER_BYTES = 24 << 20
 
 
 def prepare(
@@ -200,6 +205,7 @@ def prepare(
             if not resume:
                 for name, kind in _PARTS.items():
                     discard(folder / name, kind)
+            _check_memory(sources, budget)
             _check_disk(sources, folder, stored.itemsize, add_reverse)
             preparation = _Preparation(sources, folder, work, budget, progress)
             preparation.run(bool(add_reverse), bool(drop_loops), dtype, seed)
@@ -297,6 +303,34 @@ def _check_disk(
     check_free(folder, needed, "the task")
 
 
+def _check_memory(sources: _Sources, budget: Budget) -> None:
+    """Refuse a budget in which a source cannot be read, before any work."""
+    edges, nodes = sources.edges, sources.nodes
+    ends = [edges.source, edges.target]
+    ends += [] if edges.weight is None else [edges.weight]
+    needed = {
+        edges.table.what: edges.table.reader_bytes(ends) + BATCH_BYTES,
+    }
+    if nodes.table is not None:
+        size = nodes.table.reader_bytes(nodes.features) + OVERHEAD
+        needed[nodes.table.what] = size
+    for column in (nodes.ids, sources.labels):
+        if column is not None:
+            names = [column.name] + ([column.id] if column.id else [])
+            size = column.table.reader_bytes(names) + BATCH_BYTES
+            needed[column.table.what] = max(
+                size, needed.get(column.table.what, 0)
+            )
+    what = max(needed, key=lambda name: needed[name])
+    # Some room for the table of ids, and for the rows of features.
+    enough = needed[what] + budget.overhead + _LEAST_ROOM
+    if budget.memory < enough:
+        raise DGLError(
+            f"memory={format_bytes(budget.memory)} is too small to read "
+            f"{what}: {format_bytes(enough)} ({enough} bytes) is the least."
+        )
+
+
 def _is_direct(edges: Edges) -> bool:
     return isinstance(edges.table, EdgeTable)
 
@@ -360,8 +394,9 @@ class _Preparation:
         return ids
 
     def _finders(self, what: str) -> Iterator[Finder]:
-        taken = 5 * len(self.ids) + BATCH_BYTES
-        room = self._budget.room - taken - 32 * 2**20
+        """Find nodes in the memory that labels and split leave."""
+        taken = 5 * len(self.ids) + BATCH_BYTES + _READER_BYTES
+        room = self._budget.room - taken
         return self.ids.finders(room, what, self._budget)
 
     def _write_labels(self, seed: int) -> None:
@@ -370,8 +405,11 @@ class _Preparation:
         if "num_classes" in work.notes:
             return
         n = len(self.ids)
-        if 5 * n > self._budget.room:
-            enough = 5 * n + self._budget.overhead
+        # A label, a part and a mark for each node; a split at random also
+        # has the numbers of all labelled nodes, several times.
+        each = 6 + (32 if isinstance(self._sources.split, tuple) else 0)
+        if each * n > self._budget.room:
+            enough = each * n + self._budget.overhead
             raise DGLError(
                 f"memory={format_bytes(self._budget.memory)} is too small for "
                 f"the labels of {n} nodes: {format_bytes(enough)} ({enough} "
@@ -419,7 +457,7 @@ class _Preparation:
                 )
             self._work.array(f"{name}.npy", np.int64).append(nodes)
 
-    def _edge_list(self) -> tuple[EdgeSource, Any]:
+    def _edge_list(self) -> tuple[EdgeSource, ArrayStream | None]:
         """What the graph is sorted from: edges, and weights or None."""
         edges = self._sources.edges
         if self.ids.type == ROWS and isinstance(edges.table, EdgeTable):
@@ -437,13 +475,6 @@ class _Preparation:
             assert nodes.table is not None
             rows = FeatureRows(nodes.table, nodes.features, len(self.ids))
             memory -= rows.reader_bytes()
-            if memory <= OVERHEAD:
-                enough = rows.reader_bytes() + 2 * OVERHEAD
-                raise DGLError(
-                    f"memory={format_bytes(self._budget.memory)} is too small "
-                    f"to read {rows.what}: {format_bytes(enough)} ({enough} "
-                    f"bytes) is the least."
-                )
         return write_features(
             rows, self._folder / "feat", dtype=dtype, memory=memory,
             progress=self._progress,

@@ -255,25 +255,38 @@ class NodeIds:
 
     def check_known(
         self,
-        ids: Ids,
-        nodes: np.ndarray,
         what: str,
+        *found: tuple[Ids, np.ndarray],
         where: Callable[[int], str] | None = None,
     ) -> None:
-        """Refuse ids that no node has; ``where`` says where a place is."""
-        unknown = np.flatnonzero(nodes == UNKNOWN)
-        if not len(unknown):
+        """Refuse ids that no node has.
+
+        Parameters
+        ----------
+        what : str
+            Names in messages where the ids are from.
+        *found : tuple
+            Ids, and the nodes that were found for them.
+        where : function, optional
+            Says where a place is.
+        """
+        unknown = [np.flatnonzero(nodes == UNKNOWN) for _, nodes in found]
+        count = sum(len(places) for places in unknown)
+        if not count:
             return
-        some = unknown[:_NAMED]
-        if isinstance(ids, Texts):
-            named: list[Any] = ids.take(some)
-        else:
-            named = ids[some].tolist()
-        place = "" if where is None else f" ({where(int(some[0]))})"
+        named: list[Any] = []
+        for (ids, _), places in zip(found, unknown, strict=True):
+            some = places[:_NAMED]
+            if isinstance(ids, Texts):
+                named += ids.take(some)
+            else:
+                named += ids[some].tolist()
+        first = min(int(places[0]) for places in unknown if len(places))
+        place = "" if where is None else f" ({where(first)})"
         raise DGLError(
-            f"{what} has {len(unknown)} id{'s' * (len(unknown) > 1)} that no "
-            f"node has, such as {', '.join(map(repr, named))}{place}: there "
-            f"are {len(self)} nodes, the rows of the features. Add the missing "
+            f"{what} has {count} id{'s' * (count > 1)} that no node has, such "
+            f"as {', '.join(map(repr, named[:_NAMED]))}{place}: there are "
+            f"{len(self)} nodes, the rows of the features. Add the missing "
             f"rows, or remove these ids."
         )
 
@@ -332,14 +345,16 @@ class Finder:
         self.kind = TEXT if ids.type == TEXT else INT
 
     def nodes(
-        self, ids: Any, where: Callable[[int], str] | None = None
-    ) -> np.ndarray:
-        """The nodes of ids, or ELSEWHERE; an unknown id is an error."""
-        if self._table is None:
-            found = self._ids.find(ids)
-        else:
-            found = self._table.find(ids)
-        self._ids.check_known(ids, found, self._what, where)
+        self, *columns: Any, where: Callable[[int], str] | None = None
+    ) -> list[np.ndarray]:
+        """The nodes of columns of ids, or ELSEWHERE.
+
+        Unknown ids are an error; ``where`` says where a row is.
+        """
+        find = self._ids.find if self._table is None else self._table.find
+        found = [find(ids) for ids in columns]
+        pairs = zip(columns, found, strict=True)
+        self._ids.check_known(self._what, *pairs, where=where)
         return found
 
 

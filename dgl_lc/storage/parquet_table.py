@@ -12,11 +12,11 @@ from .npy_header import UNREADABLE, open_file, unreadable
 from .tables import LIST, Batch, Table, import_arrow
 
 #: Values that are read at a time, and rows at most.
-_VALUES = 1 << 20
+_VALUES = 1 << 18
 _MOST_ROWS = 1 << 17
 #: Bytes that a column's reader takes, beside its values: a page of the file,
 #: packed and unpacked, and a page of repeated values.
-_COLUMN_BYTES = 4 << 20
+_COLUMN_BYTES = 3 << 20
 #: What is allocated once, whatever is read.
 _FIXED_BYTES = 8 << 20
 

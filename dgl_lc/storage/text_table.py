@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +35,8 @@ _BLOCK_COPIES = 12
 _FIXED_BYTES = 8 << 20
 #: What stands for a number that is missing.
 _NO_NUMBER = ["", "nan", "NaN", "NAN", "null", "NULL", "NA", "N/A"]
+#: Rows that are looked at to guess the kind of a column.
+_SAMPLE = 1000
 _DELIMITERS = (",", "\t", ";")
 
 
@@ -53,6 +56,8 @@ class TextTable(Table):
     delimiter : str, optional
         What separates values. Default: a tab if the name says tsv, otherwise
         a comma, tab or semicolon, whichever the first row has.
+    asked : collection of str, optional
+        Names of columns; a first row that has one of them is a header.
     """
 
     def __init__(
@@ -61,7 +66,9 @@ class TextTable(Table):
         what: str,
         header: bool | None = None,
         delimiter: str | None = None,
+        asked: Collection[str] = (),
     ):
+        self._asked = asked
         self._arrow = import_arrow(files[0])
         for path in files:
             names, rows, header = self._first_rows(path, header, delimiter)
@@ -86,7 +93,7 @@ class TextTable(Table):
         self._delimiter = delimiter or _find_delimiter(path, begin)
         rows = self._parse_first(path, begin)
         if header is None:
-            header = _looks_like_header(rows)
+            header = _looks_like_header(rows, self._asked)
         names = [str(place) for place in range(len(rows))]
         if header:
             names = [column[:1].to_list()[0] for column in rows]
@@ -286,14 +293,19 @@ def _count_columns(begin: bytes, delimiter: str) -> int:
 
 
 def _guess_kind(column: Texts) -> str:
-    filled = [text for text in column[:1000].to_list() if text]
+    """The kind of a column, by its first rows.
+
+    A few texts among numbers do not make a column of texts: they are refused
+    when they are read, with their row.
+    """
     values, wrong = parse_integers(column)
     if len(values) and wrong < 0:
         return INT
-    if filled and all(_is_number(text) for text in filled):
-        # 007 is a number for Python, but as an id it is not 7.
-        return FLOAT if any(c in "".join(filled) for c in ".eEnN") else TEXT
-    return TEXT
+    filled = [text for text in column[:_SAMPLE].to_list() if text]
+    numbers = [text for text in filled if _is_number(text)]
+    # 007 is a number for Python, but as an id it is not 7.
+    padded = any(re.match("[-+]?0[0-9]", text) for text in numbers)
+    return FLOAT if 2 * len(numbers) > len(filled) and not padded else TEXT
 
 
 def _is_number(text: str) -> bool:
@@ -304,17 +316,17 @@ def _is_number(text: str) -> bool:
     return "_" not in text
 
 
-def _looks_like_header(rows: list[Texts]) -> bool:
+def _looks_like_header(rows: list[Texts], asked: Collection[str]) -> bool:
     """Whether the first row names the columns.
 
-    It does if one of the names is usual for graphs, or if a column of numbers
-    begins with something else.
+    It does if one of the names was asked for or is usual for graphs, or if a
+    column of numbers begins with something else.
     """
     first = [column[:1].to_list()[0] for column in rows]
     if any(name == "" or _is_number(name) for name in first):
         return False
     usual = {name for names in USUAL_NAMES.values() for name in names}
-    if any(name.lower() in usual for name in first):
+    if any(name.lower() in usual or name in asked for name in first):
         return True
     seconds = [column[1:2].to_list() for column in rows]
     return any(texts and _is_number(texts[0]) for texts in seconds)

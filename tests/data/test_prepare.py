@@ -361,3 +361,32 @@ def test_a_task_can_be_moved_and_opened_without_its_sources(tmp_path):
     check_task(data, content)
     assert data.name == "moved"
     assert folder_content(tmp_path / "moved") == whole
+
+
+@pytest.mark.parametrize("name", ["text.npy", "begins.npy"])
+def test_damaged_ids_are_found(tmp_path, name):
+    options = arguments(tmp_path / "in", make_content(), "csv")
+    prepare(**options, out=tmp_path / "out")
+    file = tmp_path / "out" / "ids" / name
+    content = bytearray(file.read_bytes())
+    content[200] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(DGLError, match="damaged"):
+        DiskData(tmp_path / "out").ids_of([1])
+    with pytest.raises(DGLError, match="damaged"):
+        DiskData(tmp_path / "out").find_nodes(["a"])
+    with pytest.raises(DGLError, match="damaged"):
+        DiskData(tmp_path / "out").verify()
+
+
+def test_ids_of_another_task_are_refused(tmp_path):
+    for name, seed in (("a", 0), ("b", 1)):
+        content = make_content(seed=seed)
+        prepare(
+            **arguments(tmp_path / f"in {name}", content, "csv"),
+            out=tmp_path / name,
+        )
+    (tmp_path / "a" / "ids").rename(tmp_path / "old")
+    (tmp_path / "b" / "ids").rename(tmp_path / "a" / "ids")
+    with pytest.raises(DGLError, match=r"ids is not the one that"):
+        DiskData(tmp_path / "a")
