@@ -46,8 +46,7 @@ def read_tables(
             pd.read_csv(
                 buffered,
                 header=0 if header else None, dtype=dtype, compression=packed,
-                chunksize=_LINES,
-                float_precision="round_trip" if exact else None,
+                chunksize=_LINES, **(_exact_decimals() if exact else {}),
             ) as tables,
         ):  # fmt: skip
             while (table := _next(tables)) is not None:
@@ -59,6 +58,17 @@ def read_tables(
         return
     except UNREADABLE as error:
         raise unreadable(str(path), error) from None
+
+
+def _exact_decimals() -> dict[str, Any]:
+    """The option of pandas that makes it read decimals exactly.
+
+    From 3.1 on it always does, and warns of the option.
+    """
+    import pandas as pd
+
+    version = tuple(int(part) for part in pd.__version__.split(".")[:2])
+    return {} if version >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def _next(tables: Iterator["pd.DataFrame"]) -> "pd.DataFrame | None":

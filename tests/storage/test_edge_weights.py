@@ -4,8 +4,10 @@ import gzip
 import os
 import random
 import re
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from dgl import DGLError
@@ -225,6 +227,36 @@ def test_how_weights_are_stored(tmp_path):
         )  # fmt: skip
         assert graph.weights.dtype == expected
         check(graph, edges, weights)
+
+
+@pytest.mark.parametrize("version", ["1.5.3", "2.2.3", "3.0.2", "3.1.0rc0"])
+def test_pandas_is_asked_for_exact_decimals_if_it_has_to_be(
+    tmp_path, monkeypatch, version
+):
+    """Without a warning that its newest version does not know the option."""
+    (tmp_path / "edges.csv").write_text("0,1,0.1\n")
+    read_csv, asked = pd.read_csv, []
+
+    def spied(*args, float_precision=None, **options):
+        asked.append(float_precision)
+        return read_csv(*args, **options)
+
+    monkeypatch.setattr(pd, "read_csv", spied)
+    monkeypatch.setattr(pd, "__version__", version)
+    source = CsvEdges(tmp_path / "edges.csv", weighted=True)
+    build_disk_graph(source, 2, tmp_path / "graph")
+    expected = None if version.startswith("3.1") else "round_trip"
+    assert set(asked) == {expected}
+
+
+def test_csv_weights_give_no_warning(tmp_path):
+    (tmp_path / "edges.csv").write_text("0,1,0.1\n1,0,1e300\n")
+    source = CsvEdges(tmp_path / "edges.csv", weighted=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(DGLError, match="has the weight inf"):
+            build_disk_graph(source, 2, tmp_path / "graph")
+        build_disk_graph(source, 2, tmp_path / "double", weight_dtype="float64")
 
 
 def test_csv_weights_are_read_to_the_last_bit(tmp_path):

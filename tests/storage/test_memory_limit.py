@@ -11,7 +11,7 @@ import sys
 import pytest
 
 CHILD = """
-import ctypes, gzip, json, sys, time
+import ctypes, gzip, itertools, json, sys, time
 import numpy as np
 import pandas as pd
 import torch
@@ -22,6 +22,11 @@ from dgl_lc.data import (build_disk_graph, prepare_ogb, write_features,
 folder, kinds, seed, seconds = sys.argv[1:]
 rng = np.random.default_rng(int(seed))
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+FORMS = ["npy", "npz", "packed", "columns", "csv", "csv.gz"]
+KINDS = ["f2", "f4", "f8", "i4"]
+# Small cases load all that the others use.
+warm_forms = itertools.cycle(FORMS)
+warm_weights = itertools.cycle(itertools.product(KINDS, [False, True]))
 
 
 def status(name):
@@ -44,7 +49,7 @@ def peak(call):
 def graph_case(small, name):
     n = int(rng.integers(5, 50) if small else rng.integers(20_000, 400_000))
     m = int(rng.integers(5, 50) if small else rng.integers(200_000, 2_500_000))
-    form = str(rng.choice(["npy", "npz", "packed", "columns", "csv", "csv.gz"]))
+    form = str(next(warm_forms) if small else rng.choice(FORMS))
     if form.startswith("csv"):
         m = min(m, 300_000)
     edges = rng.integers(0, n, (2, m), dtype=rng.choice([np.int32, np.int64]))
@@ -88,13 +93,15 @@ def weighted_case(small, name):
         edges = np.load(path)["edge_index"]
     else:
         edges = pd.read_csv(path, header=None).to_numpy().T
-    kind = str(rng.choice(["f2", "f4", "f8", "i4"]))
+    kind, add_reverse = next(warm_weights)
+    if not small:
+        kind, add_reverse = str(rng.choice(KINDS)), bool(rng.integers(2))
     # An edge and its reverse have one weight.
     weights = (edges.sum(axis=0) % 100).astype(kind)
-    options = {"add_reverse": bool(rng.integers(2))}
+    options = {"add_reverse": add_reverse}
     if form == "csv":
         rows = zip(*edges.tolist(), weights.tolist())
-        text = "".join(f"{u},{v},{w}\n" for u, v, w in rows)
+        text = "".join(f"{u},{v},{w}\\n" for u, v, w in rows)
         with open(path, "w") as file:
             file.write(text)
         path = CsvEdges(path, weighted=True)
