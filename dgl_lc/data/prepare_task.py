@@ -66,7 +66,7 @@ _ROWS = 1 << 16
 #: Memory that has to be left beside what reading takes.
 _LEAST_ROOM = 4 << 20
 #: What reading one or two columns takes, of any format.
-_READER_BYTES = 24 << 20
+_READER_BYTES = 32 << 20
 
 
 def prepare(

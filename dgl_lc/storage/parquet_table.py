@@ -17,6 +17,9 @@ _MOST_ROWS = 1 << 17
 #: Bytes that a column's reader takes, beside its values: a page of the file,
 #: packed and unpacked, and a page of repeated values.
 _COLUMN_BYTES = 3 << 20
+#: A file with many groups of rows has a long footer, which is held in memory,
+#: unpacked, by more than one object.
+_FOOTER_COPIES = 16
 #: What is allocated once, whatever is read.
 _FIXED_BYTES = 8 << 20
 
@@ -36,7 +39,7 @@ class ParquetTable(Table):
         self._arrow = import_arrow(files[0])
         kinds: dict[str, str] = {}
         rows = 0
-        self._others: dict[str, Any] = {}
+        self._footer_bytes = 0
         self._widths: dict[str, int] = {}
         self._types: dict[str, Any] = {}
         for path in files:
@@ -60,6 +63,8 @@ class ParquetTable(Table):
                         f"the same columns."
                     )
                 rows += count
+                footer = _FOOTER_COPIES * file.metadata.serialized_size
+                self._footer_bytes = max(self._footer_bytes, footer)
         super().__init__(what, files, kinds, rows)
 
     def _kinds(self, schema: Any) -> dict[str, str]:
@@ -68,14 +73,13 @@ class ParquetTable(Table):
         for column in schema:
             kind = kind_of(self._arrow, column.type)
             if kind is None:
-                self._others[column.name] = column.type
-            elif column.name in kinds:
+                continue
+            if column.name in kinds:
                 raise DGLError(
                     f"a parquet file has two columns {column.name!r}: rename "
                     f"one."
                 )
-            else:
-                kinds[column.name] = kind
+            kinds[column.name] = kind
         return kinds
 
     def numpy_type(self, name: str) -> np.dtype:
@@ -123,7 +127,8 @@ class ParquetTable(Table):
         width = self._width(names)
         # A batch is decoded, flattened and cast.
         values = 3 * 16 * self._batch_rows(width) * width
-        return _FIXED_BYTES + len(names) * _COLUMN_BYTES + values
+        columns = len(names) * _COLUMN_BYTES
+        return _FIXED_BYTES + columns + values + self._footer_bytes
 
     def _batch_rows(self, width: int) -> int:
         return max(min(_VALUES // max(width, 1), _MOST_ROWS), 1)

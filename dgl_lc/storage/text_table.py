@@ -29,9 +29,10 @@ from .tables import (
 from .texts import Texts, parse_integers
 
 #: Bytes that are parsed at a time; no row may be longer.
-_BLOCK = 1 << 20
-#: What reading takes for a block: raw, parsed, as columns, and one ahead.
-_BLOCK_COPIES = 12
+_BLOCK = 1 << 19
+#: Blocks in memory: pyarrow reads up to 32 ahead of the one that is parsed,
+#: and a block is there raw, parsed and as columns.
+_BLOCK_COPIES = 44
 _FIXED_BYTES = 8 << 20
 #: What stands for a number that is missing.
 _NO_NUMBER = ["", "nan", "NaN", "NAN", "null", "NULL", "NA", "N/A"]

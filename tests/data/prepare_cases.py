@@ -157,8 +157,10 @@ def arguments(folder: Path, content: Content, form: str) -> dict[str, Any]:
             "features": write_csv(folder / "x.tsv", nodes, delimiter="\t"),
         }
     if form == "parquet":
-        pq.write_table(pa.table(edges), folder / "e.parquet", row_group_size=9)
-        pq.write_table(pa.table(nodes), folder / "x.parquet", row_group_size=9)
+        for name, columns in (("e", edges), ("x", nodes)):
+            size = max(9, len(next(iter(columns.values()))) // 10)
+            path = folder / f"{name}.parquet"
+            pq.write_table(pa.table(columns), path, row_group_size=size)
         return options | {
             "edges": folder / "e.parquet",
             "features": folder / "x.parquet",
