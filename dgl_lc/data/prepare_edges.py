@@ -22,7 +22,7 @@ from ..storage.npy_file import HEADER
 from ..storage.npy_header import as_bytes, open_file, read_into
 from ..storage.read_ahead import read_ahead, reader_thread
 from ..storage.sort_memory import Budget
-from ..storage.tables import FLOAT, Batch
+from ..storage.table_files import FLOAT, Batch
 from .prepare_sources import Edges
 
 KIND = FolderKind("edge list", "prepare")

@@ -7,7 +7,7 @@ from dgl import DGLError
 
 from ..storage.id_table import ELSEWHERE, IdTable
 from ..storage.node_ids import Finder, NodeIds
-from ..storage.tables import FLOAT, INT, LIST, TEXT, Batch
+from ..storage.table_files import FLOAT, INT, LIST, TEXT, Batch
 from ..storage.texts import Texts, parse_integers
 from .prepare_sources import Column
 

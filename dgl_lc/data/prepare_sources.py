@@ -23,7 +23,7 @@ from ..storage.array_table import (
 from ..storage.integer_table import IntegerTable
 from ..storage.npz_stream import Member, member_names
 from ..storage.parquet_table import ParquetTable
-from ..storage.tables import (
+from ..storage.table_files import (
     FLOAT,
     INT,
     LIST,

@@ -12,7 +12,7 @@ from dgl import DGLError
 from ..storage.array_table import ArrayTable
 from ..storage.node_ids import Finder, NodeIds
 from ..storage.npz_stream import Member, member_names
-from ..storage.tables import BOOL, INT, TEXT, Batch, file_format
+from ..storage.table_files import BOOL, INT, TEXT, Batch, file_format
 from ..storage.texts import Texts
 from .node_data import SPLITS
 from .prepare_labels import UNSET, check_rows, id_batches, mark

@@ -34,7 +34,7 @@ from ..storage.free_disk import check_free
 from ..storage.node_ids import BATCH_BYTES, ROWS, Finder, NodeIds, write_ids
 from ..storage.sort_edges import build_disk_graph
 from ..storage.sort_memory import OVERHEAD, Budget
-from ..storage.tables import FLOAT
+from ..storage.table_files import FLOAT
 from ..storage.write_features import feature_source, write_features
 from . import prepare_edges
 from .disk_data import FILES, KIND, DiskData

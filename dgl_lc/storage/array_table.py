@@ -13,7 +13,7 @@ from .edge_sources import ArrayEdges, EdgeSource
 from .keys import array_key, memory_map
 from .npy_header import NpyHeader
 from .npz_stream import Member, member_names
-from .tables import (
+from .table_files import (
     BOOL,
     FLOAT,
     INT,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from dgl import DGLError
 
-from .tables import (
+from .table_files import (
     BOOL,
     FLOAT,
     INT,

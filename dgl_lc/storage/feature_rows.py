@@ -10,7 +10,7 @@ from dgl import DGLError
 from .array_stream import ArrayStream
 from .npy_header import NpyHeader
 from .parquet_table import ParquetTable
-from .tables import FLOAT, LIST, Batch, Table
+from .table_files import FLOAT, LIST, Batch, Table
 
 
 class FeatureRows(ArrayStream):

@@ -9,7 +9,7 @@ from dgl import DGLError
 
 from .csv_file import CSV_BYTES, read_tables
 from .npy_header import UNREADABLE, open_file, unreadable
-from .tables import INT, PACKED, Batch, Table, import_arrow
+from .table_files import INT, PACKED, Batch, Table, import_arrow
 
 
 class IntegerTable(Table):

@@ -28,7 +28,7 @@ from .manifest import FolderKind, expect_files, read_manifest, verify_files
 from .npy_file import map_file
 from .read_ahead import read_ahead, reader_thread
 from .sort_memory import Budget
-from .tables import INT, TEXT, Table
+from .table_files import INT, TEXT, Table
 from .texts import Texts, parse_integers
 
 KIND = FolderKind("node ids", "prepare")

@@ -9,7 +9,7 @@ from dgl import DGLError
 
 from .arrow_columns import kind_of, to_values
 from .npy_header import UNREADABLE, open_file, unreadable
-from .tables import LIST, Batch, Table, import_arrow
+from .table_files import LIST, Batch, Table, import_arrow
 
 #: Values that are read at a time, and rows at most.
 _VALUES = 1 << 18

@@ -13,7 +13,7 @@ from dgl import DGLError
 
 from .arrow_columns import texts_of
 from .npy_header import UNREADABLE, open_file, unreadable
-from .tables import (
+from .table_files import (
     FLOAT,
     INT,
     KIND_WORDS,
