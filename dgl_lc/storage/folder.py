@@ -11,11 +11,9 @@ whole. It holds the checksums of all files, and a digest of itself.
 """
 
 import contextlib
-import ctypes
 import errno
 import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -381,45 +379,6 @@ def remove_folder(path: Path, kind: FolderKind) -> None:
             (path / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             path.rmdir()
-
-
-def exchange_folders(one: Path, other: Path) -> None:
-    """Exchange two folders, in a single step where the system has one.
-
-    Where it has none, there is a moment without the folder ``other``: it is
-    then called ``<other>.replaced``.
-    """
-    with disk_errors(other):
-        if not _exchange_at_once(one, other):
-            aside = other.with_name(f"{other.name}.replaced")
-            other.rename(aside)
-            one.rename(other)
-            aside.rename(one)
-        for parent in {one.absolute().parent, other.absolute().parent}:
-            _sync_folder(parent)
-
-
-def _exchange_at_once(one: Path, other: Path) -> bool:
-    """Exchange two folders with Linux's call, if this system has it."""
-    if sys.platform != "linux":
-        return False
-    call = getattr(ctypes.CDLL(None), "renameat2", None)
-    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
-    paths = [os.fsencode(path.absolute()) for path in (one, other)]
-    return (
-        call is not None and call(here, paths[0], here, paths[1], exchange) == 0
-    )
-
-
-def _sync_folder(path: Path) -> None:
-    """Have the names in a folder reach the disk."""
-    if fcntl is None:  # only on Windows, where a folder can't be opened
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ import torch
 
 from .._common.progress import progress_bar
 from .._common.rows import COPY_ROWS
-from .folder import exchange_folders, locked, remove_folder
+from .exchange_folders import exchange_folders
+from .folder import locked, remove_folder
 from .hop_store import COMPUTED, KIND, StoredHops
 from .write_hops import StoreWriter
 

@@ -19,7 +19,7 @@ from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.hops import NORMS
 from dgl_lc.precompute import block_aggregate, extend_store, open_store
 from dgl_lc.precompute import extend as extend_module
-from dgl_lc.storage import folder, merge_hops, write_hops
+from dgl_lc.storage import exchange_folders, merge_hops, write_hops
 from dgl_lc.testing.folders import folder_content
 from dgl_lc.testing.random_graphs import graphs, make_features
 
@@ -253,7 +253,7 @@ def test_folders_are_exchanged_without_a_call_of_the_system(
     g, x, tmp_path, monkeypatch
 ):
     block_aggregate(g, x, 1, out=tmp_path / "s")
-    monkeypatch.setattr(folder, "_exchange_at_once", lambda *_: False)
+    monkeypatch.setattr(exchange_folders, "_exchange_at_once", lambda *_: False)
     extend_store(tmp_path / "s", g, x, K=2)
     block_aggregate(g, x, 2, out=tmp_path / "full")
     assert folder_content(tmp_path / "s") == folder_content(tmp_path / "full")
