@@ -1,4 +1,4 @@
-"""Every flag of every command, with values that it may not expect."""
+"""Flags of commands, with values that they may not expect."""
 
 import os
 
@@ -15,11 +15,6 @@ STUDY = ["--data", "DATA.npz", "--models", "SGC", "--seeds", "1", "--hid-feats",
 CALLS = {
     "demo": ["--nodes", "60", "--epochs", "1", "--hid-feats", "4",
              "--out", "OUT"],
-    "train": ["--model", "LCGCN", "--data", "DATA.npz", "--epochs", "1",
-              "--hid-feats", "4"],
-    "plan": ["--nodes", "60", "--edges", "90", "--feats", "4", "--hops", "2",
-             "--memory", "1GiB"],
-    "precompute": ["--data", "DATA.npz", "--hops", "1", "--out", "OUT"],
     "selftest": ["--device", "cpu", "--nodes", "60"],
     "tune": ["SGC", "DATA.npz", "--trials", "1", "--hid-feats", "4", *SHORT],
     "reproduce accuracy": STUDY,
@@ -27,7 +22,6 @@ CALLS = {
                              "SGC", "--seeds", "1", *SHORT],
     "reproduce cpu-vs-blocks": ["--nodes", "60", "--columns", "2", "--runs",
                                 "1", "--hops", "1", "--out", "OUT"],
-    "store info": ["OUT"],
     "calibrate": [],
 }  # fmt: skip
 
