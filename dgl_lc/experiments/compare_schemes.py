@@ -30,7 +30,7 @@ from .environment import environment
 from .originals import with_self_loops
 from .plots import bars
 from .results_folder import ResultsFolder, slug
-from .table_files import save_table
+from .tables import save_table
 from .tasks import load_tasks
 
 #: Computes the last hop from the features and K.

@@ -17,7 +17,7 @@ from .configure import configure
 from .named_models import make_model
 from .recorded_run import train_and_record
 from .results_folder import ResultsFolder, hash_of, slug
-from .table_files import published_spread, save_table, spread
+from .tables import published_spread, save_table, spread
 
 
 def reproduce_papers100m(

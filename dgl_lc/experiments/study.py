@@ -15,7 +15,7 @@ from .named_models import check_names, module_of
 from .plots import validation_over_time
 from .recorded_run import run_once
 from .results_folder import ResultsFolder, slug
-from .table_files import accuracy_table, pairs_table, save_table, time_table
+from .tables import accuracy_table, pairs_table, save_table, time_table
 from .tasks import fingerprint_of, load_task, load_tasks, paper_name
 from .tuning import space_of
 from .worker_processes import run_workers, threads_per_worker
