@@ -19,8 +19,6 @@ from .flags import (
 )
 
 if TYPE_CHECKING:
-    import torch
-
     from ..storage.hop_store import StoredHops
 
 
@@ -49,7 +47,8 @@ def _add_extend(parts: Commands) -> None:
     which = part.add_mutually_exclusive_group()
     which.add_argument(
         "--nodes", type=given_path,
-        help="npy file with the ids of nodes whose rows are added",
+        help="file with the ids of nodes whose rows are added: one per line "
+        "(csv, txt), or an array or mask (npy)",
     )  # fmt: skip
     which.add_argument(
         "--all", action="store_true", help="add the rows of all other nodes"
@@ -81,22 +80,6 @@ def rewrite_options(args: argparse.Namespace) -> dict[str, Any]:
     return {"out": args.out, "memory": args.memory, "device": args.device}
 
 
-def read_ids(path: Path, data: Any) -> "torch.Tensor":
-    """Read ids of nodes, or a mask, from an npy file."""
-    import torch
-
-    from ..storage.numpy_files import read_npy
-
-    ids = read_npy(path)
-    if ids.dtype == bool:
-        return torch.from_numpy(ids)
-    if hasattr(data, "find_nodes"):
-        return data.find_nodes(ids)
-    if ids.dtype.kind not in "iu":
-        refuse(f"--nodes {path} holds {ids.dtype}: give integer ids.")
-    return torch.from_numpy(ids.astype("int64"))
-
-
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
     """Print warnings as lines, without the place in the code."""
@@ -110,6 +93,8 @@ def _extend(args: argparse.Namespace) -> int:
     from ..data import open_data
     from ..precompute import extend_store
     from ..storage.hop_store import open_hop_store
+    from ..training.read_nodes import read_nodes
+    from ..training.task_store import edge_weight
 
     if args.hops is None and args.nodes is None and not args.all:
         refuse("give --hops, --nodes or --all: what the store should get.")
@@ -119,11 +104,11 @@ def _extend(args: argparse.Namespace) -> int:
     data = open_data(args.data, **load_options(args))
     nodes: Any = "all" if args.all else None
     if args.nodes is not None:
-        nodes = read_ids(args.nodes, data)
+        nodes = read_nodes(args.nodes, data)
     with warnings_as_lines():
         found = extend_store(
             store, data.graph, data.feat, nodes=nodes, K=args.hops,
-            **options,
+            **edge_weight(data.graph), **options,
         )  # fmt: skip
     print(found)
     return 0

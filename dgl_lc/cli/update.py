@@ -6,7 +6,6 @@ from .flags import Commands, add_reverse_flag, given_path, load_options
 from .store import (
     KEPT,
     add_rewrite_flags,
-    read_ids,
     rewrite_options,
     warnings_as_lines,
 )
@@ -23,8 +22,9 @@ def add_command(commands: Commands) -> None:
     add("--data", required=True,
         help="new data; its first nodes are those of the old data")  # fmt: skip
     add("--nodes", type=given_path,
-        help="npy file with the ids of nodes whose rows are added to a store "
-        "of some nodes")  # fmt: skip
+        help="file with the ids of nodes whose rows are added to a store of "
+        "some nodes: one per line (csv, txt), or an array or mask "
+        "(npy)")  # fmt: skip
     add_rewrite_flags(parser)
     add_reverse_flag(parser)
     parser.set_defaults(run=_run, kept=KEPT)
@@ -34,6 +34,8 @@ def _run(args: argparse.Namespace) -> int:
     from ..data import open_data
     from ..precompute import update_store
     from ..storage.hop_store import open_hop_store
+    from ..training.read_nodes import read_nodes
+    from ..training.task_store import edge_weight
 
     options = rewrite_options(args)
     store = open_hop_store(args.path)
@@ -42,11 +44,13 @@ def _run(args: argparse.Namespace) -> int:
         for source in (args.old_data, args.data)
     )
     print(f"{old}\n{new}", flush=True)
-    nodes = None if args.nodes is None else read_ids(args.nodes, new)
+    nodes = None if args.nodes is None else read_nodes(args.nodes, new)
     with warnings_as_lines():
         found = update_store(
             store, old.graph, new.graph, new.feat, old_feat=old.feat,
-            nodes=nodes, on_reach=lambda reach: print(reach, flush=True),
+            nodes=nodes, **edge_weight(new.graph),
+            old_edge_weight=edge_weight(old.graph).get("edge_weight"),
+            on_reach=lambda reach: print(reach, flush=True),
             **options,
         )  # fmt: skip
     print(found)

@@ -145,13 +145,7 @@ class DiskData:
             int64, or an object array of str. The node numbers themselves if
             no ids were given.
         """
-        found = check_ids(nodes, "nodes")
-        if len(found) and int(found.max()) >= self.graph.num_nodes():
-            raise DGLError(
-                f"nodes holds {int(found.max())}, but there are nodes 0 to "
-                f"{self.graph.num_nodes() - 1}."
-            )
-        numbers = found.numpy()
+        numbers = self._check_numbers(nodes, "nodes").numpy()
         return numbers if self._ids is None else self._ids.of(numbers)
 
     def find_nodes(self, ids: Any) -> torch.Tensor:
@@ -166,17 +160,22 @@ class DiskData:
             A list, an array or a tensor.
         """
         if self._ids is None:
-            found = check_ids(ids, "ids")
-            if len(found) and int(found.max()) >= self.graph.num_nodes():
-                raise DGLError(
-                    f"ids holds {int(found.max())}, but there are nodes 0 to "
-                    f"{self.graph.num_nodes() - 1}."
-                )
-            return found
+            return self._check_numbers(ids, "ids")
         given = self._ids.convert(ids, "ids")
         nodes = self._ids.find(given)
         self._ids.check_known("ids", (given, nodes))
         return torch.from_numpy(nodes)
+
+    def _check_numbers(self, nodes: Any, argument: str) -> torch.Tensor:
+        """Return numbers of nodes, or those of a mask, that exist."""
+        n = self.graph.num_nodes()
+        found = check_ids(nodes, argument, n)
+        if len(found) and int(found.max()) >= n:
+            raise DGLError(
+                f"{argument} holds {int(found.max())}, but there are nodes 0 "
+                f"to {n - 1}."
+            )
+        return found
 
     def verify(self) -> None:
         """Read all files; an error names one that is not as written."""

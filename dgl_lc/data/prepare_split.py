@@ -14,19 +14,12 @@ from ..storage.node_ids import Finder, NodeIds
 from ..storage.npz_stream import Member, member_names
 from ..storage.table_files import BOOL, INT, TEXT, Batch, file_format
 from ..storage.texts import Texts
-from .node_data import SPLITS
 from .prepare_labels import UNSET, check_rows, id_batches, mark
 from .prepare_sources import Column, Reading, open_values
-from .splits import check_fractions
+from .splits import NO_PART, SPLIT_WORDS, SPLITS, check_fractions
 
-#: Words for the parts of a split, in lower case.
-_WORDS = {
-    "train": 0, "training": 0,
-    "valid": 1, "val": 1, "validation": 1, "dev": 1,
-    "test": 2, "testing": 2,
-}  # fmt: skip
-#: Words for nodes that are in no part.
-_NO_PART = ("", "none", "nan", "null", "unlabeled", "unlabelled")
+#: The place of the part that a word stands for.
+_PLACES = {word: SPLITS.index(part) for word, part in SPLIT_WORDS.items()}
 
 #: Fractions, or a column of words, or a column of ids or a mask by part.
 Split = tuple[float, ...] | Column | dict[str, Column]
@@ -59,7 +52,7 @@ def open_split(split: Any, reading: Reading) -> Split:
         )
     found = {}
     for name, source in parts.items():
-        place = _WORDS.get(str(name).lower().removesuffix("_mask"))
+        place = _PLACES.get(str(name).lower().removesuffix("_mask"))
         if place is None or SPLITS[place] in found:
             raise DGLError(
                 f"split has the part {name!r}; the parts are train, valid and "
@@ -101,14 +94,14 @@ def _parts_of_path(path: Path) -> dict[str, Any] | None:
         found: dict[str, Any] = {}
         for entry in sorted(path.iterdir()):
             name = entry.name.split(".")[0].lower()
-            if name in _WORDS and file_format(entry) is not None:
+            if name in _PLACES and file_format(entry) is not None:
                 found[name] = entry
         return found or None
     if path.is_file() and file_format(path) == "npz":
         names = [
             name
             for name in member_names(path)
-            if name.lower().removesuffix("_mask") in _WORDS
+            if name.lower().removesuffix("_mask") in _PLACES
         ]
         if not names:
             raise DGLError(
@@ -202,13 +195,13 @@ def _codes(words: Any, batch: Batch) -> np.ndarray:
     part_of: dict[str, int] = {}
     for word in dict.fromkeys(items):
         small = word.strip().lower()
-        if small not in _WORDS and small not in _NO_PART:
+        if small not in _PLACES and small not in NO_PART:
             place = items.index(word)
             raise DGLError(
                 f"{batch.where(place)}: the part of the split is {word!r}; "
                 f"known are train, valid and test, or nothing."
             )
-        part_of[word] = _WORDS.get(small, UNSET)
+        part_of[word] = _PLACES.get(small, UNSET)
     return np.array([part_of[word] for word in items], np.int8)
 
 

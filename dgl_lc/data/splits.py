@@ -15,13 +15,13 @@ SPLITS = ("train", "valid", "test")
 #: Fractions of the labelled nodes, where no split is given.
 FRACTIONS = (0.6, 0.2, 0.2)
 #: Words for these parts, in lower case.
-_WORDS = {
+SPLIT_WORDS = {
     "train": "train", "training": "train",
     "valid": "valid", "val": "valid", "validation": "valid", "dev": "valid",
     "test": "test", "testing": "test",
 }  # fmt: skip
 #: Words for nodes that are in no part.
-_NO_PART = ("", "none", "nan", "null", "<na>", "unlabeled", "unlabelled")
+NO_PART = ("", "none", "nan", "null", "<na>", "unlabeled", "unlabelled")
 
 
 def random_split(
@@ -119,7 +119,7 @@ def split_by_words(words: Sequence[Any], argument: str) -> dict[str, Any]:
     unknown = [
         place
         for place, word in enumerate(plain)
-        if word not in _WORDS and word not in _NO_PART
+        if word not in SPLIT_WORDS and word not in NO_PART
     ]
     if unknown:
         raise DGLError(
@@ -127,14 +127,14 @@ def split_by_words(words: Sequence[Any], argument: str) -> dict[str, Any]:
             f"{and_others(len(unknown))} which is no part of a split: the "
             f"words are train, valid and test, and none for other nodes."
         )
-    parts = np.array([_WORDS.get(word, "") for word in plain])
+    parts = np.array([SPLIT_WORDS.get(word, "") for word in plain])
     return {name: parts == name for name in SPLITS}
 
 
 def _named_parts(split: Mapping[Any, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for given, part in split.items():
-        name = _WORDS.get(str(given).lower().removesuffix("_mask"))
+        name = SPLIT_WORDS.get(str(given).lower().removesuffix("_mask"))
         if name is None or name in found:
             raise DGLError(
                 f"split has the part {given!r}: the parts are train, valid "

@@ -220,10 +220,7 @@ def claim(
     if found is None:
         return {}
     if not resume or _is_empty(path, found):
-        # New files, never the same ones again: a reader that has mapped the
-        # old ones keeps them.
-        for name in (MANIFEST, STATE, *sorted(_names_in(found))):
-            (path / name).unlink(missing_ok=True)
+        _delete_files(path, kind, found)
         return {}
     if is_whole(path):
         whole = read_manifest(path, kind)
@@ -236,6 +233,21 @@ def claim(
     _check_alike(path, found, head)
     _check_state(path, names, found)
     return found
+
+
+def _delete_files(path: Path, kind: FolderKind, found: dict[str, Any]) -> None:
+    """Delete our files: new ones are never written in the same place.
+
+    A reader that has mapped the old ones keeps them. A state names the files
+    until the last one is gone, so that a killed run can begin again.
+    """
+    names = sorted(_names_in(found))
+    # A full disk is no reason to keep what may be deleted.
+    with contextlib.suppress(OSError):
+        empty = {"names": names, "files": {}, "notes": {}}
+        write_draft(path / STATE, folder_head(kind) | empty)
+    for name in (MANIFEST, *names, STATE):
+        (path / name).unlink(missing_ok=True)
 
 
 def discard(path: Path, kind: FolderKind) -> None:

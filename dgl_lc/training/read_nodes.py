@@ -1,4 +1,4 @@
-"""Reading which nodes to predict, from a file with ids."""
+"""Reading the nodes that a command is about, from a file with ids."""
 
 import csv
 from pathlib import Path

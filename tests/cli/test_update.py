@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dgl_lc.cli import main
-from dgl_lc.data import block_model
+from dgl_lc.data import block_model, save_npz
 from dgl_lc.precompute import block_aggregate, open_store
 
 from .test_store import save_task
@@ -53,3 +53,22 @@ def test_data_that_the_store_is_not_made_of_is_refused(tasks, refused):
     assert "old_graph is not what" in refused(*call)
     call = ["update", str(path), "--old-data", old, "--data", "synthetic:9"]
     assert "nodes can be added, not removed" in refused(*call)
+
+
+def test_weights_of_a_task_in_memory_are_used(tmp_path):
+    """A store made by the shell is extended and updated by the shell."""
+    data = block_model(400, 3, 8)
+    graph, weight = data.graph, torch.rand(data.graph.num_edges())
+    graph.edata["weight"] = weight
+    save_npz(data, tmp_path / "old.npz")
+    weight = weight.clone()
+    weight[7] += 1
+    graph.edata["weight"] = weight
+    save_npz(data, tmp_path / "new.npz")
+    path, old, new = (str(tmp_path / n) for n in ("s", "old.npz", "new.npz"))
+    call = ["--data", old, "--hops", "1"]
+    assert main(["precompute", *call, "--out", path]) == 0
+    assert main(["store", "extend", path, "--data", old, "--hops", "2"]) == 0
+    assert main(["update", path, "--old-data", old, "--data", new]) == 0
+    expected = block_aggregate(graph, data.feat, 2, edge_weight=weight)
+    torch.testing.assert_close(open_store(path).stack, expected.stack)

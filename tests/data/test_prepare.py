@@ -363,6 +363,19 @@ def test_a_task_can_be_moved_and_opened_without_its_sources(tmp_path):
     assert folder_content(tmp_path / "moved") == whole
 
 
+def test_numbers_and_masks_of_nodes_are_checked(tmp_path):
+    content = make_content()
+    data = prepare(**arguments(tmp_path / "in", content, "csv"),
+                   out=tmp_path / "out")  # fmt: skip
+    n = data.graph.num_nodes()
+    mask = torch.arange(n) % 2 == 0
+    assert data.ids_of(mask).tolist() == content.ids[::2]
+    with pytest.raises(DGLError, match=f"nodes is a mask of {n - 1} entries"):
+        data.ids_of(mask[1:])
+    with pytest.raises(DGLError, match=f"nodes holds {n}, but there are"):
+        data.ids_of([0, n])
+
+
 @pytest.mark.parametrize("name", ["text.npy", "begins.npy"])
 def test_damaged_ids_are_found(tmp_path, name):
     options = arguments(tmp_path / "in", make_content(), "csv")

@@ -331,3 +331,31 @@ def test_a_folder_written_again_has_new_files(edges, tmp_path, make):
         make(edges, folder, resume=False)
         for path, old in before.items():
             assert os.stat(path).st_ino != old.st_ino
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_killed_while_a_folder_is_deleted(edges, tmp_path, make, monkeypatch):
+    """After any number of deletions the same call, or another, works."""
+    count, unlink = 0, Path.unlink
+
+    def killed(self, missing_ok=False):
+        nonlocal left
+        if self.parent == folder:
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    while True:
+        folder, left = tmp_path / f"out{count}", count
+        make(edges, folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", killed)
+            try:
+                make(edges, folder, resume=False)
+                break
+            except KeyboardInterrupt:
+                pass
+        make(edges, folder, resume=False).verify()
+        count += 1
+    assert count > 3
