@@ -63,6 +63,8 @@ def add_command(commands: Commands) -> None:
 
 #: Flags of the sizes of a graph, and those that need a real one.
 _SIZES = ("nodes", "edges", "feats")
+#: Larger ones are no graphs that anybody has, but typing errors.
+_MOST = {"nodes": 2**31 - 1, "edges": 10**15, "feats": 10**6}
 _ONLY_SIZES = (*_SIZES, "keep", "calibrate")
 _ONLY_DATA = ("split_only", "out", "add_reverse")
 
@@ -141,6 +143,9 @@ def _work(args: argparse.Namespace) -> "Work":
 
     check_at_least(args, 0, "edges")
     check_at_least(args, 1, "nodes", "feats", "hops")
+    for name, most in _MOST.items():
+        if getattr(args, name) > most:
+            refuse(f"--{name} should be at most {most:,}.")
     kept = args.nodes if args.keep is None else args.keep
     if not 1 <= kept <= args.nodes:
         refuse(f"--keep should be from 1 to --nodes={args.nodes}, got {kept}.")

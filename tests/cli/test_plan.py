@@ -37,6 +37,7 @@ def test_plan_with_measured_coefficients(capsys):
         (["--hops", "0"], "--hops should be at least 1, got 0"),
         (["--edges", "-1"], "--edges should be at least 0, got -1"),
         (["--keep", "0"], "--keep should be from 1"),
+        (["--feats", "9" * 20], "--feats should be at most 1,000,000"),
     ],
 )
 def test_bad_flags_are_named(flags, message, refused):
