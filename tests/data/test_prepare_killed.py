@@ -141,6 +141,30 @@ def _count_rows(monkeypatch):
     return found
 
 
+def test_a_text_file_is_resumed_in_the_middle(tmp_path, monkeypatch):
+    from dgl_lc.data import prepare_edges
+    from dgl_lc.storage import node_ids, text_table
+
+    monkeypatch.setattr(text_table, "_BLOCK", 1 << 12)
+    content = make_content(n=400, m=2000, weighted=True)
+    options = arguments(tmp_path / "in", content, "folder of csv")
+    calm = prepare(**options, out=tmp_path / "calm")
+    monkeypatch.setattr(node_ids, "_COMMIT_BYTES", 1)
+    monkeypatch.setattr(prepare_edges, "_COMMIT_EDGES", 1)
+    for owner, name, calls in (
+        (node_ids._IdWriter, "_append", 7),
+        (prepare_edges._Pass, "_find", 11),
+    ):
+        with monkeypatch.context() as patch:
+            _stop_after(patch, owner, name, calls)
+            with pytest.raises(KeyboardInterrupt):
+                prepare(**options, out=tmp_path / "out")
+    rows = _count_rows(monkeypatch)
+    data = prepare(**options, out=tmp_path / "out")
+    assert data.key == calm.key
+    assert 0 < sum(rows) < 2000
+
+
 def test_passes_resume_with_the_same_parts(tmp_path, monkeypatch):
     from dgl_lc.data import prepare_edges
     from dgl_lc.storage import node_ids, parquet_table
