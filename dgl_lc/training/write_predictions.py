@@ -110,13 +110,15 @@ def write_predictions(
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from dgl_lc.data import block_model
     >>> from dgl_lc.nn import SGC
     >>> from dgl_lc.training import write_predictions
     >>> data = block_model(100, num_classes=3, num_feats=4)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     found = write_predictions(SGC(4, 3), data, f"{folder}/p.csv")
-    ...     found.nodes, len(open(f"{folder}/p.csv").readlines())
+    ...     path = Path(folder, "p.csv")
+    ...     found = write_predictions(SGC(4, 3), data, path)
+    ...     found.nodes, len(path.read_text().splitlines())
     (100, 101)
     """
     path = Path(path)

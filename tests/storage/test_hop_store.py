@@ -428,9 +428,9 @@ def test_features_on_disk_of_another_graph(on_disk):
         block_aggregate(random_graph(61), on_disk[1], 2)
 
 
-def test_weights_of_a_graph_on_disk_are_refused(on_disk):
+def test_weights_in_memory_of_a_graph_on_disk_are_refused(on_disk):
     weight = torch.ones(on_disk[0].num_edges())
-    with pytest.raises(DGLError, match="edge_weight is not supported"):
+    with pytest.raises(DGLError, match="should be None or 'weight'"):
         block_aggregate(*on_disk, 2, edge_weight=weight)
 
 
