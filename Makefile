@@ -43,7 +43,7 @@ $(VENV)/.bench: $(VENV)/.installed
 	touch $@
 
 # DGL 2.1.0: with a torch it has no graphbolt library for, and with its own.
-TOOLS = hypothesis pytest pytest-timeout pytest-xdist scipy
+TOOLS = hypothesis pyarrow pytest pytest-timeout pytest-xdist scipy
 NEEDS = matplotlib numba pandas psutil tqdm packaging optuna ogb
 
 .venv-dgl2-new/.installed:
