@@ -92,7 +92,7 @@ def warnings_as_lines() -> Iterator[None]:
 def _extend(args: argparse.Namespace) -> int:
     from ..data import open_data
     from ..precompute import extend_store
-    from ..storage.hop_store import open_hop_store
+    from ..precompute.extend import open_extendable
     from ..training.read_nodes import read_nodes
     from ..training.task_store import edge_weight
 
@@ -100,7 +100,7 @@ def _extend(args: argparse.Namespace) -> int:
         refuse("give --hops, --nodes or --all: what the store should get.")
     options = rewrite_options(args)
     # A store of several filters is refused before the data is read.
-    store = open_hop_store(args.path)
+    store = open_extendable(args.path)
     data = open_data(args.data, **load_options(args))
     nodes: Any = "all" if args.all else None
     if args.nodes is not None:
@@ -108,7 +108,7 @@ def _extend(args: argparse.Namespace) -> int:
     with warnings_as_lines():
         found = extend_store(
             store, data.graph, data.feat, nodes=nodes, K=args.hops,
-            **edge_weight(data.graph), **options,
+            **edge_weight(data.graph, store.filter.weighted), **options,
         )  # fmt: skip
     print(found)
     return 0

@@ -33,23 +33,26 @@ def add_command(commands: Commands) -> None:
 def _run(args: argparse.Namespace) -> int:
     from ..data import open_data
     from ..precompute import update_store
-    from ..storage.hop_store import open_hop_store
+    from ..precompute.extend import open_extendable
     from ..training.read_nodes import read_nodes
     from ..training.task_store import edge_weight
 
     options = rewrite_options(args)
-    store = open_hop_store(args.path)
+    store = open_extendable(args.path)
     old, new = (
         open_data(source, **load_options(args))
         for source in (args.old_data, args.data)
     )
     print(f"{old}\n{new}", flush=True)
     nodes = None if args.nodes is None else read_nodes(args.nodes, new)
+    weighted = store.filter.weighted
+    weights = [
+        edge_weight(task.graph, weighted)["edge_weight"] for task in (old, new)
+    ]
     with warnings_as_lines():
         found = update_store(
             store, old.graph, new.graph, new.feat, old_feat=old.feat,
-            nodes=nodes, **edge_weight(new.graph),
-            old_edge_weight=edge_weight(old.graph).get("edge_weight"),
+            nodes=nodes, edge_weight=weights[1], old_edge_weight=weights[0],
             on_reach=lambda reach: print(reach, flush=True),
             **options,
         )  # fmt: skip

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from ..node_rows import and_others
 from ..precompute.graph.adjacency import as_graph
+from ..storage.table_files import USUAL_NAMES
 from .classes import EncodedLabels, encode_labels
 from .splits import FRACTIONS, make_split, split_by_words
 from .undirected import both_directions
@@ -218,15 +219,18 @@ def pandas_arguments(
         ids.find(_column(edges, column, "edges"), f"edges[{column!r}]")
         for column in (source, target)
     ]
+    if weight is True:
+        weight = _weight_column(edges, (source, target))
     values = None
-    if weight is not None:
+    if weight is not None and weight is not False:
         column = _column(edges, weight, "edges")
         values = _numbers(column, f"edges[{weight!r}]")
     if add_reverse:
         if values is not None:
             raise DGLError(
-                "add_reverse and weight can't be combined, as an edge and its "
-                "reverse may have two weights: add the reverse edges to edges."
+                f"add_reverse and weight={weight!r} can't be combined, as an "
+                f"edge and its reverse may have two weights: add the reverse "
+                f"edges to edges, or give weight=False to ignore the weights."
             )
         sources, targets = (end.numpy() for end in ends)
         pairs = both_directions(sources, targets, len(ids))
@@ -251,6 +255,15 @@ def pandas_arguments(
     )
     graph = dgl.graph((ends[0], ends[1]), num_nodes=len(ids))
     return _arguments(graph, feat, classes, values, split, seed, name, ids)
+
+
+def _weight_column(edges: Any, ends: tuple[Any, Any]) -> Any:
+    """Find the column that dgl-lc prepare takes for weights, or None."""
+    for column in edges.columns:
+        usual = str(column).lower() in USUAL_NAMES["weight"]
+        if usual and column not in ends:
+            return column
+    return None
 
 
 def _node_id_column(nodes: Any, node_id: Any) -> tuple[Any, str]:

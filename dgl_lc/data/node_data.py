@@ -13,6 +13,7 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import check_ids
+from ..precompute.checks import has_weights
 from . import converters
 from .check_task import check_task
 from .splits import SPLITS
@@ -238,8 +239,8 @@ class NodeData:
         ...     g.nodes[node]["feat"] = [1.0, g.degree(node)]
         >>> data = NodeData.from_networkx(g, label="club", weight="weight")
         >>> data
-        NodeData('networkx', 34 nodes, 156 edges, 2 columns, 2 classes,
-                 20 train, 7 valid, 7 test)
+        NodeData('networkx', 34 nodes, 156 weighted edges, 2 columns,
+                 2 classes, 20 train, 7 valid, 7 test)
         >>> data.class_names
         ['Mr. Hi', 'Officer']
         """
@@ -257,7 +258,7 @@ class NodeData:
         *,
         source: Any = None,
         target: Any = None,
-        weight: Any = None,
+        weight: Any = True,
         id: Any = "id",
         features: Sequence[Any] | None = None,
         label: Any = "label",
@@ -276,9 +277,10 @@ class NodeData:
             A row for each node.
         source, target : column, optional
             The columns of edges with the ends. Default: the first two.
-        weight : column, optional
-            The column of edges with a weight: see :attr:`edge_weight`.
-            Default: edges have no weights.
+        weight : column or False, optional
+            The column of edges with a weight: see :attr:`edge_weight`; False
+            or None for edges without weights. Default: the column "weight",
+            "weights" or "edge_weight", if one exists.
         id : column, optional
             The column of nodes with the ids: integers, texts, or other
             values. Default: "id", or the index if there is no such column.
@@ -324,8 +326,8 @@ class NodeData:
         """The weight of each edge, ``graph.edata["weight"]``, or None.
 
         The precomputation uses it only if it is asked to:
-        ``model.precompute(data.graph, data.feat,
-        edge_weight=data.edge_weight)``.
+        ``model.precompute(data.graph, data.feat, edge_weight="weight")``.
+        ``edge_weight=False`` ignores it; without either, there is a warning.
         """
         return self.graph.edata.get("weight")
 
@@ -419,7 +421,9 @@ def task_counts(task: _Task) -> str:
     """The sizes of a task, to be printed."""
     counts = {
         "nodes": task.graph.num_nodes(),
-        "edges": task.graph.num_edges(),
+        f"{'weighted ' * has_weights(task.graph)}edges": (
+            task.graph.num_edges()
+        ),
         "columns": task.num_feats,
         "classes": task.num_classes,
         **{name: len(getattr(task, name)) for name in SPLITS},

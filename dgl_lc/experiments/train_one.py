@@ -3,6 +3,7 @@
 import math
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,14 @@ import dgl
 import psutil
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 from torch import nn
 
 from .._common.bytes import format_bytes, parse_bytes
 from ..data import DiskData, NodeData
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
+from ..precompute.checks import has_weights
 from ..storage.disk_graph import DiskGraph
 from ..training import Fit, fit, predict
 from ..training.task_store import check_rows, edge_weight, open_task_store
@@ -100,6 +103,13 @@ def prepare(
             raise DGLError(
                 f"{type(model).__name__} reads the whole graph, and that of "
                 f"{data.name} is on disk: choose a model of dgl_lc.nn."
+            )
+        if has_weights(data.graph):
+            warnings.warn(
+                f"{type(model).__name__} is an original and ignores the edge "
+                f"weights of {data.name}; models of dgl_lc.nn use them.",
+                DGLWarning,
+                stacklevel=2,
             )
         # Adding self-loops is not counted as time: every DGL script does so.
         seen = with_self_loops(data.train_graph)

@@ -204,7 +204,8 @@ class FSGNN(SeveralFilters):
             )  # fmt: skip
         found = [compute(name, None) for name in parts]
         tensors = [hop for hops in found for hop in hops]
-        return self._inputs(tensors, found[0].nodes)
+        weighted = found[0].filter.weighted
+        return self._inputs(tensors, found[0].nodes, weighted)
 
     def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""

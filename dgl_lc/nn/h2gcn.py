@@ -1,6 +1,7 @@
 """Torch module for the LC version of H2GCN."""
 
 import itertools
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -8,14 +9,16 @@ from typing import Any
 import dgl
 import torch as th
 import torch.nn.functional as F
+from dgl.base import DGLWarning
 from torch import nn
 from torch.nn import init
 
 from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
-from ..precompute.checks import check_nodes
-from ..precompute.graph.adjacency import as_unweighted
+from ..precompute.checks import check_nodes, has_weights
+from ..precompute.graph.adjacency import as_graph
 from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
+from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import open_hop_store
 from ..storage.input_store import InputsWriter
 from .dropout import Dropout
@@ -73,6 +76,9 @@ class LCH2GCN(SeveralFilters):
     >>> model(g, th.ones(6, 10)).shape
     torch.Size([6, 3])
     """
+
+    #: Nodes exactly two steps away have no edge that could have a weight.
+    uses_weights = False
 
     def __init__(
         self,
@@ -158,7 +164,8 @@ class LCH2GCN(SeveralFilters):
         ----------
         graph : DGLGraph, sparse matrix or pair
             The graph, as :func:`dgl_lc.block_aggregate` takes it; self-loops
-            and multi-edges are left out.
+            and multi-edges are left out, and edge weights are not used, with
+            a warning.
         feat : torch.Tensor
             Its node features.
         nodes : torch.Tensor, optional
@@ -169,14 +176,17 @@ class LCH2GCN(SeveralFilters):
         **options
             As for :func:`dgl_lc.block_aggregate`; ``out`` is a folder for
             all words, which :func:`dgl_lc.precompute.open_store` opens
-            again.
+            again. ``edge_weight=False`` ignores weights without a warning.
 
         Returns
         -------
         ModelInputs
             An input for each word.
         """
-        graph = as_unweighted(graph, len(feat))
+        graph, values = as_graph(graph, len(feat))
+        weight = options.pop("edge_weight", None)
+        _warn_of_weights(graph, values, weight)
+        options["edge_weight"] = False
         nodes = check_nodes(graph, nodes)
         out = options.pop("out", None)
 
@@ -252,6 +262,22 @@ class LCH2GCN(SeveralFilters):
         effect when printing the model.
         """
         return f"K={self._K}"
+
+
+def _warn_of_weights(
+    graph: dgl.DGLGraph | DiskGraph, values: th.Tensor | None, weight: Any
+) -> None:
+    """Warn of weights, given or of the graph, that are not used."""
+    if weight is False:
+        return
+    if weight is not None or values is not None or has_weights(graph):
+        warnings.warn(
+            "LCH2GCN ignores the weights of edges: its exact 1-hop and 2-hop "
+            "neighbourhoods have none. edge_weight=False ignores them without "
+            "this warning.",
+            DGLWarning,
+            stacklevel=3,
+        )
 
 
 def _folder_of(word: tuple[int, ...]) -> str:

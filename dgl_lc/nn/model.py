@@ -25,6 +25,8 @@ from ..storage.input_store import (
 )
 from .cache import InputCache
 
+#: What the names of inputs of a weighted filter end in.
+_WEIGHTED = ", with edge weights"
 #: What the ``forward`` of a model takes as its features.
 Features = NodeRows | Sequence[th.Tensor] | th.Tensor
 
@@ -54,6 +56,8 @@ class HopModel(nn.Module):
 
     #: Names of the parameters that training should not decay.
     no_weight_decay: frozenset[str] = frozenset()
+    #: Whether weights of edges can be a part of the model's filter.
+    uses_weights: bool = True
 
     def __init__(
         self,
@@ -71,6 +75,9 @@ class HopModel(nn.Module):
         check_sizes(**self._sizes)
         self._in_feats = in_feats
         self.filter = FilterSpec(norm, self_loop)
+        #: Whether the model was trained with edge weights; None if that is
+        #: not known. Inputs of the other filter are refused.
+        self.weighted: bool | None = None
         self._cache = InputCache()
 
     @property
@@ -162,6 +169,25 @@ class HopModel(nn.Module):
             rows = rows.to(next(self.parameters()).dtype)
         return rows.view(self.num_inputs, -1, self._in_feats)
 
+    def weighted_of(self, feat: Any) -> bool | None:
+        """Tell whether inputs were made with edge weights; None if unknown."""
+        if isinstance(feat, HopFeatures):
+            return feat.filter.weighted
+        return None
+
+    def check_weighted(self, feat: NodeRows) -> None:
+        """Refuse inputs of another filter than the model was trained on."""
+        found = self.weighted_of(feat)
+        if found is None or self.weighted in (None, found):
+            return
+        known, other = ("without", "with") if found else ("with", "without")
+        option = False if found else "'weight'"
+        raise DGLError(
+            f"{type(self).__name__} was trained {known} edge weights, but "
+            f"these hop features were made {other} them: precompute {known} "
+            f"edge weights (edge_weight={option}), or train the model again."
+        )
+
     def _from_rows(self, feat: NodeRows) -> th.Tensor:
         """Return the stack of the hops the model needs."""
         if not isinstance(feat, HopFeatures):
@@ -179,6 +205,7 @@ class HopModel(nn.Module):
                 f"{found.self_loop}. Make the model with the same, or "
                 f"precompute with model.precompute(g, x)."
             )
+        self.check_weighted(feat)
         lacking = [hop for hop in self.hops if hop not in feat.hops]
         if lacking:
             raise DGLError(
@@ -214,11 +241,16 @@ class HopModel(nn.Module):
                 f"give one, or the hop features model.precompute(graph, feat)."
             )
         found = self._cache.get(graph, feat)
+        options: dict[str, Any] = {}
+        if self.weighted is not None:
+            options["edge_weight"] = "weight" if self.weighted else False
+            if found is not None and self.weighted_of(found) != self.weighted:
+                found = None
         if found is None:
             # Hop 0 may be the very tensor that is given. If that were feat,
             # the cache would keep feat alive.
             same = feat.detach().requires_grad_(feat.requires_grad)
-            found = self.precompute(graph, same)
+            found = self.precompute(graph, same, **options)
             self._cache.put(graph, feat, found)
         return found
 
@@ -246,10 +278,25 @@ class SeveralFilters(HopModel):
         """The arguments that make such a model again."""
         return {**self._sizes, "norm": self.filter.norm}
 
+    def weighted_of(self, feat: Any) -> bool | None:
+        """Tell whether inputs were made with edge weights; None if unknown."""
+        if isinstance(feat, ModelInputs):
+            return any(name.endswith(_WEIGHTED) for name in feat.names)
+        return None
+
+    def _names(self, weighted: bool | None) -> list[str]:
+        """Name the inputs; the features are the same with any filter."""
+        first, *filtered = self.input_names
+        ending = _WEIGHTED if weighted else ""
+        return [first, *(name + ending for name in filtered)]
+
     def _inputs(
-        self, tensors: Sequence[th.Tensor], nodes: th.Tensor | None
+        self,
+        tensors: Sequence[th.Tensor],
+        nodes: th.Tensor | None,
+        weighted: bool = False,
     ) -> ModelInputs:
-        return ModelInputs(tensors, self.input_names, nodes)
+        return ModelInputs(tensors, self._names(weighted), nodes)
 
     def _store_inputs(
         self,
@@ -269,7 +316,7 @@ class SeveralFilters(HopModel):
             nodes=options.get("nodes"), dtype=options.get("dtype"),
         ).store_head()  # fmt: skip
         with write_inputs(
-            out, self.input_names, folders,
+            out, self._names(head.spec.weighted), folders,
             {**head.made_from, "dtype": head.kind},
             resume=options.get("resume", True),
         ) as writer:  # fmt: skip
@@ -291,7 +338,9 @@ class SeveralFilters(HopModel):
                 f"several filters, but feat is {type(feat).__name__}: "
                 f"precompute with model.precompute(g, x)."
             )
-        for needed, found in zip_longest(self.input_names, feat.names):
+        self.check_weighted(feat)
+        names = self._names(self.weighted_of(feat))
+        for needed, found in zip_longest(names, feat.names):
             if needed != found:
                 raise DGLError(
                     f"feat has the inputs of another model: where "

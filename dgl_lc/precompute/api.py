@@ -95,9 +95,11 @@ def block_aggregate(
     edge_weight : Tensor, str or False, optional
         Multiplies messages, in the order of the edges. Degrees stay
         unweighted, and the self-loop that ``self_loop`` gives a node
-        weighs 1. A string names weights in ``g.edata``. Default: the weights
-        of a graph on disk that has any, or the values of a matrix that are
-        not all one (False ignores them), and none for a DGLGraph.
+        weighs 1, whatever the graph's own self-loops weigh. A string names
+        weights in ``g.edata``. Default: the weights of a graph on disk that
+        has any, or the values of a matrix that are not all one (False ignores
+        them), and none for a DGLGraph, with a warning if it has
+        ``g.edata["weight"]``.
     nodes : Tensor or sequence, optional
         Give only the rows of these ids, in this order, or of a mask (a bool
         for each node). Each hop is then computed only where it is needed for

@@ -1,6 +1,8 @@
 """Checking what the user gave, before any long work starts."""
 
 import operator
+import warnings
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +10,7 @@ import dgl
 import numpy as np
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 
 from .._common.dtypes import VALUE_TYPES, find_type
 from ..hops import FilterSpec
@@ -202,6 +205,35 @@ def take_graph(
             "ignore the values, or set them to one."
         )
     return graph, edge_weight if values is None else values
+
+
+def has_weights(graph: dgl.DGLGraph | DiskGraph) -> bool:
+    """Tell whether a graph comes with a weight for each edge."""
+    if isinstance(graph, DiskGraph):
+        return graph.weights is not None
+    return "weight" in graph.edata
+
+
+_warned: weakref.WeakSet = weakref.WeakSet()
+
+
+def warn_of_unused_weights(
+    graph: dgl.DGLGraph | DiskGraph, weight: Any, stacklevel: int = 2
+) -> None:
+    """Warn, once for each graph, of weights that were not mentioned.
+
+    As in GraphConv, weights in the edata of a graph are not used unless they
+    are asked for. Those of a graph on disk are.
+    """
+    ambiguous = weight is None and isinstance(graph, dgl.DGLGraph)
+    if ambiguous and has_weights(graph) and graph not in _warned:
+        _warned.add(graph)
+        warnings.warn(
+            'g.edata["weight"] is not used: give edge_weight="weight" to use '
+            "these weights, or edge_weight=False to ignore them.",
+            DGLWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def check_weight(

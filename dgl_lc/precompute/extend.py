@@ -23,6 +23,7 @@ from ..storage.hop_store import (
     find_store,
     open_hop_store,
 )
+from ..storage.input_store import StoredInputs, open_store
 from ..storage.merge_hops import (
     Fill,
     hop_source,
@@ -35,7 +36,7 @@ from ..storage.merge_hops import (
 )
 from ..storage.write_hops import StoreWriter
 from .api import block_aggregate
-from .checks import check_nodes, take_graph
+from .checks import check_nodes, has_weights, take_graph
 from .graph.adjacency import GraphLike
 from .graph.in_edges import in_edges
 from .request import Request
@@ -113,7 +114,7 @@ def extend_store(
     ...     extend_store(path, g, x, K=4).hops
     [0, 1, 2, 3, 4]
     """
-    old = store if isinstance(store, StoredHops) else open_hop_store(store)
+    old = open_extendable(store)
     if nodes is None and K is None:
         raise DGLError(
             "there is nothing to extend: give nodes=, more nodes, or K=, a "
@@ -148,6 +149,19 @@ def extend_store(
             compute(request, path, memory=memory, **given)
 
     return write_or_replace(old, head, out, resume, write)
+
+
+def open_extendable(store: StoredHops | str | os.PathLike) -> StoredHops:
+    """Open a store that can be extended and updated: one of one filter."""
+    if isinstance(store, StoredHops):
+        return store
+    found = store if isinstance(store, StoredInputs) else open_store(store)
+    if isinstance(found, StoredInputs):
+        raise DGLError(
+            f"{found.folder} is a store of several filters, which can't be "
+            f"extended or updated: precompute again into a new folder."
+        )
+    return found
 
 
 def _last_hop(old: StoredHops, K: int | None) -> int:
@@ -198,17 +212,13 @@ def match_weight(
             raise DGLError(
                 f"{old.folder} was made without edge weights: omit {argument}."
             )
-        return False if _has_weights(g) else None
-    if not (given or (weight is None and _has_weights(g))):
+        return False
+    on_disk = isinstance(g, DiskGraph) and has_weights(g)
+    if not (given or (weight is None and on_disk)):
         raise DGLError(
             f"{old.folder} was made with edge weights: give {argument}."
         )
     return weight
-
-
-def _has_weights(g: dgl.DGLGraph | DiskGraph) -> bool:
-    on_disk = isinstance(g, DiskGraph)
-    return on_disk and getattr(g, "weights", None) is not None
 
 
 def check_same_graph(
@@ -410,8 +420,6 @@ def compute(request: Request, out: Path, **options: Any) -> StoredHops:
 
 def _given_weight(request: Request) -> Any:
     """Return the weights of a request as they are given."""
-    if isinstance(request.graph, DiskGraph):
-        # Its own are used where nothing is given.
-        ignored = request.weight is None and _has_weights(request.graph)
-        return False if ignored else None
-    return request.weight
+    if request.weight is None:
+        return False
+    return None if isinstance(request.graph, DiskGraph) else request.weight

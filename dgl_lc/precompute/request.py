@@ -69,6 +69,9 @@ class Request:
         on_disk = inputs.is_on_disk(feat)
         values = inputs.check_features(g, feat)
         kept = inputs.check_hops(K, hops)
+        if kept[-1] > 0:
+            # Hop 0 is the features, whatever the filter.
+            inputs.warn_of_unused_weights(g, weight, stacklevel=3)
         weights = inputs.check_weight(g, weight)
         spec = inputs.check_spec(norm, self_loop, weights is not None)
         ids = inputs.check_nodes(g, nodes)

@@ -18,7 +18,7 @@ from .._common.rows import COPY_ROWS
 from ..hops import FilterSpec
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
-from ..storage.hop_store import StoredHops, open_hop_store
+from ..storage.hop_store import StoredHops
 from ..storage.keys import array_key
 from . import checks
 from .extend import (
@@ -26,6 +26,7 @@ from .extend import (
     check_same_graph,
     compute,
     match_weight,
+    open_extendable,
     place_rows,
     write_or_replace,
     write_rows,
@@ -233,7 +234,7 @@ def update_store(
     ...     update_store(path, g, more, torch.ones(101, 3)).shape
     torch.Size([101, 3])
     """
-    old = store if isinstance(store, StoredHops) else open_hop_store(store)
+    old = open_extendable(store)
     graph, weight = checks.take_graph(g, feat, edge_weight)
     before, old_weight = checks.take_graph(old_graph, old_feat, old_edge_weight)
     _check_sizes(before, graph)

@@ -9,7 +9,9 @@ import torch
 from dgl import DGLError
 from torch import nn
 
+from ..nn.model import HopModel
 from ..node_rows import NodeRows
+from ..precompute.checks import warn_of_unused_weights
 from .checkpoint import Checkpoint
 from .description import describe_run
 from .epochs import Fit, Source, TrainingRun, parameter_groups
@@ -43,6 +45,8 @@ def fit(
     """Train with Adam until the validation no longer improves.
 
     The weights of the best epoch are kept as a copy and put back at the end.
+    A model of ``dgl_lc.nn`` remembers whether its inputs were made with edge
+    weights, and refuses others later.
 
     Parameters
     ----------
@@ -115,6 +119,8 @@ def fit(
     device = model_device(model) if device is None else torch.device(device)
     model.to(device)
     checked_on = inputs if valid_inputs is None else valid_inputs
+    if isinstance(model, HopModel):
+        _remember_weights(model, inputs)
     train = node_ids(inputs, train, "train", len(labels))
     valid = node_ids(checked_on, valid, "valid", len(labels))
     for name, ids in (("train", train), ("valid", valid)):
@@ -142,6 +148,19 @@ def fit(
             batch_size=batch_size, monitor=monitor, seed=seed,
         )  # fmt: skip
         return train_on(saved=Checkpoint(path, described), resume=resume)
+
+
+def _remember_weights(model: HopModel, inputs: Any) -> None:
+    """Let the model know whether it is trained with edge weights.
+
+    Inputs of the other filter are then refused, in validation and later.
+    """
+    if not is_full_graph(inputs):
+        model.weighted = model.weighted_of(inputs)
+    elif model.weighted is None:
+        # The model precomputes, and uses no weights as it was given none.
+        warn_of_unused_weights(inputs[0], None, stacklevel=3)
+        model.weighted = False
 
 
 def _source(

@@ -7,6 +7,7 @@ from typing import Any
 from dgl import DGLError
 from torch import nn
 
+from ..nn.model import HopModel
 from .tensor_files import (
     check_replaceable,
     in_one_line,
@@ -31,7 +32,8 @@ def save_model(
     Parameters
     ----------
     model : nn.Module
-        The model. Its filter and its hops are a part of its configuration.
+        The model. Its filter and its hops are a part of its configuration;
+        so is whether it was trained with edge weights.
     path : path
         The file.
     class_names : sequence of str, optional
@@ -64,6 +66,9 @@ def save_model(
             f"hold: save its state_dict() with torch.save instead."
         )
     content = {"name": name, "config": config, "state": model.state_dict()}
+    weighted = getattr(model, "weighted", None)
+    if weighted is not None:
+        content["weighted"] = weighted
     if class_names is not None:
         content["class_names"] = [str(text) for text in class_names]
     write_file(Path(path), _KIND, content)
@@ -108,6 +113,11 @@ def load_model(path: str | Path) -> nn.Module:
             # Loading would otherwise round the weights of a float64 model.
             model.to(kinds.pop())
         model.load_state_dict(state)
+        weighted = content.get("weighted")
+        if weighted is not None and type(weighted) is not bool:
+            raise ValueError(f"weighted={weighted!r} should be a bool")
+        if isinstance(model, HopModel):
+            model.weighted = weighted
     except Exception as error:
         # The configuration may be of another version, or of no model at all.
         raise DGLError(

@@ -17,9 +17,11 @@ from ..data import DiskData, NodeData
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
 from ..precompute import open_store
+from ..precompute.checks import has_weights
 from ..precompute.request import Request
 from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import StoredHops
+from ..storage.input_store import StoredInputs
 
 
 def open_task_store(
@@ -27,8 +29,8 @@ def open_task_store(
 ) -> NodeRows:
     """Open a store whose rows the model reads, made from this task.
 
-    A store that was made from other data, or that lacks hops of the model, is
-    an error that says which.
+    A store that was made from other data or with another filter, or that
+    lacks hops of the model, is an error that says which.
 
     Parameters
     ----------
@@ -40,24 +42,8 @@ def open_task_store(
         The task.
     """
     rows = open_store(path)
-    if isinstance(rows, StoredHops):
-        made_from = rows.head.made_from
-    else:
-        made_from = rows.made_from
-    # The keys of the same call with this task.
-    weight = edge_weight(data.graph).get("edge_weight")
-    head = Request.of(data.graph, data.feat, 0, weight=weight).store_head()
-    different = [
-        name
-        for name in ("graph", "features")
-        if made_from.get(name) != head.made_from[name]
-    ]
-    if different:
-        raise DGLError(
-            f"{path} was made from {' and '.join(different)} other than those "
-            f"of {data.name}: name the data it was made from, precompute it "
-            f"again, or bring it up to date with dgl-lc update."
-        )
+    _check_weighted(rows, path, model, data)
+    _check_made_from(rows, path, data, model.weighted_of(rows))
     first = torch.tensor([0]) if rows.nodes is None else rows.nodes[:1]
     try:
         model.inputs(None, rows.rows(first))
@@ -66,15 +52,80 @@ def open_task_store(
     return rows
 
 
-def edge_weight(graph: dgl.DGLGraph | DiskGraph) -> dict[str, Any]:
-    """Return the option of a precomputation that applies a task's weights.
+def _check_weighted(
+    rows: StoredHops | StoredInputs,
+    path: str | os.PathLike,
+    model: HopModel,
+    data: NodeData | DiskData,
+) -> None:
+    """Refuse a store that has weights where the model has none, or not."""
+    found = model.weighted_of(rows)
+    if found is None or not model.uses_weights:
+        return
+    made, other = ("with", "without") if found else ("without", "with")
+    if model.weighted is not None and model.weighted != found:
+        raise DGLError(
+            f"{path} was made {made} edge weights, but the model was trained "
+            f"{other} them: name a store that was made {other} them, or train "
+            f"the model on this one."
+        )
+    if model.weighted is None and has_weights(data.graph) != found:
+        has = "none" if found else "some"
+        raise DGLError(
+            f"{path} was made {made} edge weights, but {data.name} has {has}: "
+            f"precompute its hop features again into a new folder."
+        )
 
-    It is empty for a graph without weights, and for one on disk, whose weights
-    are applied anyway.
+
+def _check_made_from(
+    rows: StoredHops | StoredInputs,
+    path: str | os.PathLike,
+    data: NodeData | DiskData,
+    weighted: bool | None,
+) -> None:
+    """Refuse a store whose keys are not those of the task."""
+    update = ""
+    if isinstance(rows, StoredHops):
+        made_from = rows.head.made_from
+        update = ", or bring it up to date with dgl-lc update"
+    else:
+        made_from = rows.made_from
+    # The keys of the same call with this task.
+    use = weighted is not False and has_weights(data.graph)
+    head = Request.of(
+        data.graph, data.feat, 0, weight="weight" if use else False
+    ).store_head()
+    different = [
+        name
+        for name in ("graph", "features")
+        if made_from.get(name) != head.made_from[name]
+    ]
+    if not different:
+        return
+    raise DGLError(
+        f"{path} was not made from the {' and the '.join(different)} of "
+        f"{data.name}: the content differs, or one of them is a prepared "
+        f"folder and the other is not, as keys of folders and of arrays are "
+        f"never equal. Name the data it was made from, precompute again into "
+        f"a new folder{update}."
+    )
+
+
+def edge_weight(
+    graph: dgl.DGLGraph | DiskGraph, weighted: bool | None = None
+) -> dict[str, Any]:
+    """Return the option of a precomputation for the weights of a task.
+
+    Parameters
+    ----------
+    graph : DGLGraph or DiskGraph
+        The graph of the task.
+    weighted : bool, optional
+        Whether to use the weights. Default: if the graph has any.
     """
-    if isinstance(graph, DiskGraph) or "weight" not in graph.edata:
-        return {}
-    return {"edge_weight": graph.edata["weight"]}
+    if weighted is None:
+        weighted = has_weights(graph)
+    return {"edge_weight": "weight" if weighted else False}
 
 
 def has_row(rows: NodeRows, nodes: torch.Tensor) -> torch.Tensor:
@@ -107,7 +158,10 @@ def check_rows(
         if count
     ]
     if texts:
-        raise DGLError(
-            f"{path} has no rows of {', '.join(texts)}: add them with "
-            f"dgl-lc store extend."
-        )
+        advice = "add them with dgl-lc store extend"
+        if isinstance(rows, StoredInputs):
+            advice = (
+                "a store of several filters can't be extended, so precompute "
+                "again into a new folder"
+            )
+        raise DGLError(f"{path} has no rows of {', '.join(texts)}: {advice}.")

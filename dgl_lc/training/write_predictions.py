@@ -20,6 +20,7 @@ from .._common.progress import progress_bar
 from ..data import DiskData, NodeData
 from ..nn.model import HopModel, SeveralFilters
 from ..node_rows import NodeRows, check_ids
+from ..precompute.checks import has_weights
 from .predict import check_output, model_device
 from .prediction_files import check_prediction_file, make_writer
 from .task_store import edge_weight, has_row
@@ -90,7 +91,9 @@ def write_predictions(
         Numbers of nodes, or a mask. Default: all nodes, in their order.
     rows : NodeRows, optional
         Hop features of this task that exist, such as a store. Those of other
-        nodes are computed, and only those. Default: all are computed.
+        nodes are computed, and only those. Default: all are computed. Weights
+        of edges are used if the model was trained with them; if that is not
+        known, if rows was made with them, or the task has any.
     class_names : sequence of str, optional
         The name of each class. Default: classes are written as numbers.
     probabilities : bool, optional
@@ -130,6 +133,14 @@ def write_predictions(
         budget = parse_bytes(memory)
     _check_sizes(model, data, class_names)
     wanted = _Nodes.of(data, nodes, rows)
+    weighted = _is_weighted(model, data, rows)
+    if weighted and wanted.num_lacking and not has_weights(data.graph):
+        raise DGLError(
+            f"the model was trained with edge weights, or rows was made with "
+            f"them, but {data.name} has none, so that the hop features of "
+            f"{wanted.num_lacking:,} nodes can't be computed: give data with "
+            f"edge weights."
+        )
     blocks = wanted.cut(_most_rows(model, data, budget))
     if len(blocks) > 1:
         warnings.warn(
@@ -150,7 +161,9 @@ def write_predictions(
         )
         with progress_bar(len(wanted), "predict", progress, unit="node") as bar:
             for first, last in blocks:
-                computed = _compute(model, data, wanted, first, last, memory)
+                computed = _compute(
+                    model, data, wanted, first, last, weighted, memory
+                )
                 for low in range(first, last, batch_size):
                     part = slice(low, min(low + batch_size, last))
                     ids = wanted.numbers(part)
@@ -270,6 +283,18 @@ def _check_sizes(
         )
 
 
+def _is_weighted(
+    model: HopModel, data: NodeData | DiskData, rows: NodeRows | None
+) -> bool:
+    """Tell whether rows to compute need weights: as the model and its rows."""
+    if rows is not None:
+        model.check_weighted(rows)
+    for known in (model.weighted, model.weighted_of(rows)):
+        if known is not None:
+            return known
+    return model.uses_weights and has_weights(data.graph)
+
+
 def _most_rows(
     model: HopModel, data: NodeData | DiskData, budget: int
 ) -> int:  # fmt: skip
@@ -284,6 +309,7 @@ def _compute(
     wanted: _Nodes,
     first: int,
     last: int,
+    weighted: bool,
     memory: int | str | None,
 ) -> NodeRows | None:
     """Compute the hop features of those nodes of a range that lack them."""
@@ -292,7 +318,7 @@ def _compute(
     ids = wanted.numbers(part)[wanted.lacks(part)].unique()
     if len(ids) == 0:
         return None
-    options: dict[str, Any] = {**edge_weight(data.graph)}
+    options: dict[str, Any] = edge_weight(data.graph, weighted)
     if memory is not None:
         budget = parse_bytes(memory)
         # Such a model precomputes for one filter after the other.

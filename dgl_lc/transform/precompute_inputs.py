@@ -273,7 +273,7 @@ class _Work:
         """Compare the norms of a filter with those the engine has."""
         evaluate, letter = self._evaluate, unit.aggregate
         graph = evaluate.graph(letter.graph)
-        weight = None
+        weight: torch.Tensor | bool = False
         if letter.weight is not None:
             weight = edge_weight(letter, evaluate)
         for norm, left, right in (

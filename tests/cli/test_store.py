@@ -135,4 +135,4 @@ def test_extend_refuses_what_does_not_fit(task, tmp_path, refused):
     message = refused(
         "store", "extend", str(tmp_path / "inputs"), "--data", "no", "--all"
     )
-    assert "store of inputs" in message
+    assert "store of several filters, which can't be" in message

@@ -10,7 +10,7 @@ import torch
 
 from dgl_lc.cli import main
 from dgl_lc.data import DiskData, NodeData, block_model, prepare, save_npz
-from dgl_lc.precompute import block_aggregate
+from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.training import load_model, predict, write_predictions
 from dgl_lc.training.task_store import open_task_store
 
@@ -152,9 +152,70 @@ def test_weights_of_edges_are_applied(tmp_path, monkeypatch):
         path = tmp_path / "p.npy"
         write_predictions(net, data, path, rows=rows, probabilities=True)
         np.testing.assert_allclose(np.load(path), wanted, atol=1e-5)
-    plain = block_aggregate(data.graph, data.feat, 2)
+    plain = block_aggregate(data.graph, data.feat, 2, edge_weight=False)
+    net.weighted = None
     other = predict(net, plain).softmax(1).numpy()
     assert abs(other - wanted).max() > 1e-3
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_store_without_the_weights_of_the_task_is_refused(
+    on_disk, tmp_path, refused
+):
+    data, path = weighted(), tmp_path / "task.npz"
+    save_npz(data, path)
+    if on_disk:
+        path = tmp_path / "task"
+        edges = tmp_path / "edges.npz"
+        np.savez(edges, edge_index=EDGES, edge_weight=data.edge_weight.numpy())
+        data = prepare(
+            edges=edges,
+            features=DATA.feat.numpy(), labels=DATA.labels.numpy(),
+            split=splits(np.arange(300)), out=path,
+        )  # fmt: skip
+    assert "weighted edges" in repr(data)
+    plain, model = tmp_path / "plain", tmp_path / "model.pt"
+    block_aggregate(data.graph, data.feat, 2, edge_weight=False, out=plain)
+    call = ["--data", path, "--store", plain]
+    flags = ["--model", "SGC", "--hops", 2, "--epochs", 1, "--save", model]
+    message = refused("train", *call, *flags)
+    assert "made without edge weights, but" in message
+    run("train", "--data", path, *flags)
+    flags = ["--model", model, "--out", tmp_path / "p.npy"]
+    message = refused("predict", *call, *flags)
+    assert "the model was trained with them" in message
+    # Rows and hops that are added are of the filter of the store.
+    run("store", "extend", plain, "--data", path, "--hops", 3)
+    wanted = block_aggregate(data.graph, data.feat, 3, edge_weight=False)
+    torch.testing.assert_close(open_store(plain)[3], wanted[3])
+
+
+def test_a_store_of_several_filters_can_not_be_extended(tmp_path, refused):
+    save_npz(DATA, tmp_path / "task.npz")
+    data, hops = tmp_path / "task.npz", tmp_path / "hops"
+    run("train", "--data", data, "--model", "FSGNN", "--epochs", 1,
+        "--hops-out", hops)  # fmt: skip
+    for call in (
+        ["store", "extend", hops, "--data", data, "--all"],
+        ["update", hops, "--old-data", data, "--data", data],
+    ):
+        message = refused(*call)
+        assert "is a store of several filters, which can't be" in message
+        assert "precompute again into a new folder" in message
+
+
+def test_a_store_of_a_folder_is_not_one_of_the_same_arrays(tmp_path, refused):
+    data = prepare(
+        edges=EDGES, features=DATA.feat.numpy(), labels=DATA.labels.numpy(),
+        split=splits(np.arange(300)), out=tmp_path / "task",
+    )  # fmt: skip
+    block_aggregate(data.graph, data.feat, 2, out=tmp_path / "hops")
+    save_npz(DATA, tmp_path / "task.npz")
+    message = refused(
+        "train", "--data", tmp_path / "task.npz", "--store", tmp_path / "hops",
+        "--model", "SGC", "--hops", 2,
+    )  # fmt: skip
+    assert "a prepared folder and the other is not" in message
 
 
 @pytest.mark.parametrize("name", ["FSGNN", "LCH2GCN"])

@@ -245,11 +245,11 @@ def test_stores_of_other_data_are_refused(npz, tmp_path, refused):
     call = ["train", "--model", "SGC", "--data", path, "--store"]
     block_aggregate(data.graph, data.feat + 1, 2, out=tmp_path / "feat")
     message = refused(*call, tmp_path / "feat")
-    assert "made from features other than those of synthetic" in message
+    assert "not made from the features of synthetic" in message
     other = block_model(200, num_feats=8, seed=9)
     block_aggregate(other.graph, data.feat, 2, out=tmp_path / "graph")
     message = refused(*call, tmp_path / "graph")
-    assert "made from graph other than those of synthetic" in message
+    assert "not made from the graph of synthetic" in message
     assert "does not exist" in refused(*call, tmp_path / "nowhere")
 
 

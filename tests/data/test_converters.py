@@ -240,6 +240,26 @@ def test_weights_of_pyg_networkx_and_pandas():
     assert data.edge_weight.tolist() == list(range(len(SOURCE)))
     data = NodeData.from_pandas(*frames(), weight="w")
     assert data.edge_weight.tolist() == (np.arange(len(SOURCE)) / 2).tolist()
+    assert f"{len(SOURCE)} weighted edges" in repr(data)
+
+
+@pytest.mark.parametrize("name", ["weight", "weights", "edge_weight"])
+def test_a_column_of_weights_of_pandas_is_used_unless_refused(name):
+    edges, nodes = frames()
+    edges = edges.rename(columns={"w": name})
+    data = NodeData.from_pandas(edges, nodes)
+    assert data.edge_weight.tolist() == edges[name].tolist()
+    for ignored in (False, None):
+        data = NodeData.from_pandas(edges, nodes, weight=ignored)
+        assert data.edge_weight is None
+    with pytest.raises(DGLError, match="weight=False to ignore the weights"):
+        NodeData.from_pandas(edges, nodes, add_reverse=True)
+    NodeData.from_pandas(edges, nodes, weight=False, add_reverse=True)
+    with pytest.raises(DGLError, match="no column 'no such'"):
+        NodeData.from_pandas(edges, nodes, weight="no such")
+    # An end of an edge is not its weight.
+    ends = edges[["u", "v"]].rename(columns={"v": name})
+    assert NodeData.from_pandas(ends, nodes).edge_weight is None
 
 
 # networkx

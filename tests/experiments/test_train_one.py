@@ -1,9 +1,11 @@
 """Training one model."""
 
+import dgl
 import pytest
 import torch
+from dgl.base import DGLWarning
 
-from dgl_lc.data import block_model
+from dgl_lc.data import NodeData, block_model
 from dgl_lc.experiments.train_one import accuracy, prepare, train_model
 from dgl_lc.nn import LCGCN
 from dgl_lc.training import predict
@@ -39,3 +41,17 @@ def test_options_of_the_precomputation_reach_it():
     hops, same, _ = prepare(LCGCN(6, 8, 3), DATA, dtype=torch.float16)
     assert hops is same
     assert hops.dtype == torch.float16
+
+
+def test_originals_and_h2gcn_say_that_they_ignore_weights():
+    graph = dgl.graph(DATA.graph.edges(), num_nodes=120)
+    graph.edata["weight"] = torch.full((graph.num_edges(),), 0.5)
+    data = NodeData(
+        graph, DATA.feat, DATA.labels, DATA.train, DATA.valid, DATA.test, 3,
+        "weighted",
+    )  # fmt: skip
+    with pytest.warns(DGLWarning, match="GCN is an original and ignores"):
+        train_model("GCN", data, hid_feats=8, epochs=1)
+    with pytest.warns(DGLWarning, match="LCH2GCN ignores the weights"):
+        train_model("LCH2GCN", data, hid_feats=8, epochs=1)
+    train_model("LCGCN", data, hid_feats=8, epochs=1)  # without a warning

@@ -102,7 +102,7 @@ def test_it_is_the_filter_of_the_same_graph_in_memory(
 
 def test_the_weights_are_used_unless_one_says_otherwise(small):
     x = make_features(60, 5)
-    plain = block_aggregate(small.to_dgl(), x, 2)
+    plain = block_aggregate(small.to_dgl(), x, 2, edge_weight=False)
     for edge_weight, is_weighted in ((None, 1), ("weight", 1), (False, 0)):
         hops = block_aggregate(small, x, 2, edge_weight=edge_weight)
         assert hops.filter.weighted == is_weighted
