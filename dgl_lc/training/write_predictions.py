@@ -24,6 +24,7 @@ from .predict import check_output, model_device
 from .prediction_files import check_prediction_file, make_writer
 from .task_store import edge_weight, has_row
 from .tensor_files import locked
+from .trained_on import check_same_task
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def write_predictions(
     Parameters
     ----------
     model : HopModel
-        A model of ``dgl_lc.nn``.
+        A model of ``dgl_lc.nn``. One that was trained on features or classes
+        of other names is an error, as far as the names are known.
     data : NodeData or DiskData
         The task: its graph and features, and the ids of its nodes.
     path : path
@@ -128,7 +130,8 @@ def write_predictions(
     budget = psutil.virtual_memory().available // 2
     if memory is not None:
         budget = parse_bytes(memory)
-    _check_sizes(model, data, class_names)
+    check_same_task(model, data)
+    _check_names(model, class_names)
     wanted = _Nodes.of(data, nodes, rows)
     blocks = wanted.cut(_most_rows(model, data, budget))
     if len(blocks) > 1:
@@ -250,18 +253,7 @@ def _num_classes(model: HopModel) -> int:
     return int(model.config["out_feats"])
 
 
-def _check_sizes(
-    model: HopModel,
-    data: NodeData | DiskData,
-    class_names: Sequence[str] | None,
-) -> None:
-    columns = model.config["in_feats"]
-    if columns != data.num_feats:
-        raise DGLError(
-            f"the model reads {columns} columns of features, but {data.name} "
-            f"has {data.num_feats}: give the data it was trained on, or data "
-            f"of the same kind."
-        )
+def _check_names(model: HopModel, class_names: Sequence[str] | None) -> None:
     classes = _num_classes(model)
     if class_names is not None and len(class_names) != classes:
         raise DGLError(

@@ -81,7 +81,7 @@ def test_other_kinds_of_files_are_refused(name, tmp_path):
     path = tmp_path / name
     if name != ".":
         path.write_text("7\n")
-    with pytest.raises(DGLError, match="give a csv or txt file .* or an npy"):
+    with pytest.raises(DGLError, match=r"give a csv or txt file .* or an npy"):
         read_nodes(path, DATA)
 
 
