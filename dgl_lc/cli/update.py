@@ -3,12 +3,7 @@
 import argparse
 
 from .flags import Commands, add_reverse_flag, given_path, load_options
-from .store import (
-    KEPT,
-    add_rewrite_flags,
-    rewrite_options,
-    warnings_as_lines,
-)
+from .store import KEPT, add_rewrite_flags, rewrite_options
 
 
 def add_command(commands: Commands) -> None:
@@ -45,13 +40,12 @@ def _run(args: argparse.Namespace) -> int:
     )
     print(f"{old}\n{new}", flush=True)
     nodes = None if args.nodes is None else read_nodes(args.nodes, new)
-    with warnings_as_lines():
-        found = update_store(
-            store, old.graph, new.graph, new.feat, old_feat=old.feat,
-            nodes=nodes, **edge_weight(new.graph),
-            old_edge_weight=edge_weight(old.graph).get("edge_weight"),
-            on_reach=lambda reach: print(reach, flush=True),
-            **options,
-        )  # fmt: skip
+    found = update_store(
+        store, old.graph, new.graph, new.feat, old_feat=old.feat,
+        nodes=nodes, **edge_weight(new.graph),
+        old_edge_weight=edge_weight(old.graph).get("edge_weight"),
+        on_reach=lambda reach: print(reach, flush=True),
+        **options,
+    )  # fmt: skip
     print(found)
     return 0

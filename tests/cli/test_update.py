@@ -34,6 +34,7 @@ def test_the_reach_is_shown_and_the_store_replaced(tasks, capsys):
     torch.testing.assert_close(open_store(path).stack, expected.stack)
 
 
+@pytest.mark.filterwarnings("default")
 def test_a_full_run_is_said(tasks, tmp_path, capsys):
     path, old, _, graph, feat = tasks
     other = save_task(
