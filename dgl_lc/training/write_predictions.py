@@ -232,9 +232,7 @@ _MOST_BLOCKS = 100
 
 
 def _check_nodes(nodes: torch.Tensor, total: int) -> torch.Tensor:
-    if isinstance(nodes, torch.Tensor) and nodes.dtype == torch.bool:
-        nodes = nodes.nonzero().squeeze(1)
-    nodes = check_ids(nodes, "nodes")
+    nodes = check_ids(nodes, "nodes", total)
     if len(nodes) == 0:
         raise DGLError("nodes is empty: give at least one node.")
     if int(nodes.max()) >= total:

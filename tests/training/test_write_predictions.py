@@ -228,6 +228,8 @@ def test_a_failed_run_leaves_the_earlier_file(model, tmp_path, monkeypatch):
         ({"nodes": torch.tensor([400])}, "nodes holds 400"),
         ({"nodes": torch.tensor([-1])}, "nodes holds -1"),
         ({"nodes": torch.tensor([], dtype=torch.int64)}, "nodes is empty"),
+        ({"nodes": torch.ones(3, dtype=torch.bool)}, "mask of 3 entries"),
+        ({"nodes": 5}, "nodes should be a tensor, an array or a list"),
         ({"class_names": ["a"]}, "class_names has 1 entries"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"memory": "much"}, "memory='much'"),
