@@ -109,6 +109,12 @@ def test_warnings_are_lines(call, tmp_path, capsys, monkeypatch):
     assert captured.err == ""
 
 
+def test_a_store_is_no_place_for_predictions(call, tmp_path, refused):
+    block_aggregate(DATA.graph, DATA.feat, 1, out=tmp_path / "hops")
+    message = refused(*call, tmp_path / "hops" / "p.csv")
+    assert "would lie in the folder of a dgl-lc hop store" in message
+
+
 def test_a_folder_is_no_output(call, tmp_path, refused):
     (tmp_path / "p.csv").mkdir()
     assert "is a folder" in refused(*call, tmp_path / "p.csv")

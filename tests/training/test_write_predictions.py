@@ -15,7 +15,7 @@ from dgl_lc.data import block_model
 from dgl_lc.nn import FSGNN, LCGPRGNN
 from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.precompute.planning.cpu import MemoryTooSmall
-from dgl_lc.training import predict, write_predictions
+from dgl_lc.training import predict, save_model, write_predictions
 from dgl_lc.training.prediction_files import check_prediction_file
 
 NODES = torch.tensor([7, 3, 399, 3, 0])
@@ -245,6 +245,28 @@ def test_features_of_another_width_are_refused(tmp_path):
     model = LCGPRGNN(15, 8, 8)
     with pytest.raises(DGLError, match=r"reads 15 columns .* has 16"):
         write_predictions(model, DATA, tmp_path / "p.csv")
+
+
+def test_a_file_in_one_of_our_folders_is_refused(model, tmp_path):
+    store = tmp_path / "hops"
+    rows = block_aggregate(DATA.graph, DATA.feat, 2, out=store)
+    before = sorted(os.listdir(store))
+    with pytest.raises(DGLError, match="in the folder of a dgl-lc hop"):
+        write_predictions(model, DATA, store / "p.csv", rows=rows)
+    with pytest.raises(DGLError, match="in the folder of a dgl-lc hop"):
+        save_model(model, store / "model.pt")
+    assert sorted(os.listdir(store)) == before
+    # A manifest of anybody else is no reason.
+    (tmp_path / "manifest.json").write_text("{}")
+    write_predictions(model, DATA, tmp_path / "p.csv", rows=rows)
+
+
+def test_a_part_of_a_killed_run_is_replaced(model, tmp_path):
+    path = tmp_path / "p.csv"
+    (tmp_path / ".p.csv.part").write_text("half")
+    (tmp_path / ".p.csv.lock").write_text("")
+    write_predictions(model, DATA, path)
+    assert stray(path) == []
 
 
 def test_other_kinds_of_files_are_refused(tmp_path, monkeypatch):
