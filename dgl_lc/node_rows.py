@@ -1,7 +1,7 @@
 """Rows of nodes: several matrices with a row for each of the same nodes."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import numpy as np
@@ -402,13 +402,18 @@ def _refuse_byte_mask(ids: torch.Tensor, argument: str) -> None:
 
 
 def _to_tensor(ids: Any, argument: str) -> torch.Tensor:
+    given = ids
     try:
+        if not _is_sequence(ids):
+            raise TypeError(f"it is {ids!r}"[:60])
         if isinstance(ids, (list, tuple)) and not _is_uniform(ids):
             raise TypeError("it holds both bools and integers")
         if not isinstance(ids, (np.ndarray, list, tuple)):
             # A column of a data frame, among others.
             ids = np.asarray(ids)
         if isinstance(ids, np.ndarray):
+            if ids.dtype.kind not in "biufc":
+                raise TypeError(f"its values are of type {ids.dtype}")
             # Torch takes neither a foreign byte order nor negative strides,
             # and older versions not every unsigned type.
             integers = ids.dtype.kind in "iu" and ids.dtype != np.uint8
@@ -422,8 +427,17 @@ def _to_tensor(ids: Any, argument: str) -> torch.Tensor:
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise DGLError(
             f"{argument} should be a tensor, an array or a list of node ids, "
-            f"got {type(ids).__name__}: {str(error).partition(chr(10))[0]}"
+            f"got {type(given).__name__}: {str(error).partition(chr(10))[0]}."
         ) from None
+
+
+def _is_sequence(ids: Any) -> bool:
+    """Tell whether these are values in an order: no number, text or set."""
+    if isinstance(ids, np.ndarray):
+        # A 0-dimensional array has iter() as well, which raises an error.
+        return ids.ndim > 0
+    unordered = (str, bytes, Mapping, Set)
+    return isinstance(ids, Iterable) and not isinstance(ids, unordered)
 
 
 def _is_uniform(ids: Sequence[Any]) -> bool:

@@ -265,8 +265,15 @@ def test_ids_of_any_layout(ids):
 
 
 @pytest.mark.parametrize(
-    "ids", [None, "abc", object(), {1, 2}, [None], [2**70], np.array(["a"])]
-)
-def test_what_is_no_list_of_ids_is_named(ids):
-    with pytest.raises(DGLError, match="nodes should be a tensor, an array or"):
-        check_ids(ids, "nodes")
+    "value",
+    [
+        5, np.int64(5), np.array(5), torch.tensor(5), True, 5.0, None, "12",
+        b"12", {1: 2}, {1, 2}, [[1], [2, 3]], [[1, 2]], ["1"], [None], object(),
+        np.array(["1"]), (place for place in range(2)), [2**70],
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_is_no_list_of_ids_is_named(value):
+    with pytest.raises(DGLError, match=r"^nodes should ") as refused:
+        check_ids(value, "nodes", 100)
+    assert len(str(refused.value)) < 150

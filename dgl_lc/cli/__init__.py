@@ -8,6 +8,7 @@ import argparse
 import importlib
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -51,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     """
     argv = sys.argv[1:] if argv is None else argv
     kept = None
-    with _signals_interrupt() as received:
+    with _warnings_as_lines(), _signals_interrupt() as received:
         try:
             args = _make_parser(argv).parse_args(argv)
             kept = getattr(args, "kept", None)
@@ -98,6 +99,18 @@ def _make_parser(argv: list[str]) -> argparse.ArgumentParser:
         else:
             commands.add_parser(name, help=text)
     return parser
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print each warning as one line, without the place in the code."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"note: {' '.join(str(message).split())}", flush=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

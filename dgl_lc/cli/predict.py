@@ -2,7 +2,7 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .flags import (
     Commands,
@@ -76,19 +76,22 @@ def _run(args: argparse.Namespace) -> int:
     from ..data import open_data
     from ..nn.model import HopModel
     from ..training import load_model, write_predictions
-    from ..training.saved_model import load_class_names
     from ..training.task_store import open_task_store
+    from ..training.trained_on import check_same_task
 
     model = load_model(args.model)
     assert isinstance(model, HopModel)
+    known: Any = model.trained_on
     data = open_data(args.data, **load_options(args))
     print(data, flush=True)
+    # A store of other data would be another error, of less help.
+    check_same_task(model, data)
     rows = None
     if args.store is not None:
         rows = open_task_store(args.store, model, data)
     found = write_predictions(
         model, data, args.out, nodes=_nodes(args.nodes, data), rows=rows,
-        class_names=load_class_names(args.model),
+        class_names=known.class_names,
         probabilities=args.probabilities, memory=args.memory,
         batch_size=args.batch_size, device=args.device,
     )  # fmt: skip

@@ -1,9 +1,6 @@
 """``dgl-lc store``: inspect, verify and extend a hop store."""
 
 import argparse
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,15 +77,6 @@ def rewrite_options(args: argparse.Namespace) -> dict[str, Any]:
     return {"out": args.out, "memory": args.memory, "device": args.device}
 
 
-@contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Print warnings as lines, without the place in the code."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        warnings.showwarning = lambda message, *_: print(f"note: {message}")
-        yield
-
-
 def _extend(args: argparse.Namespace) -> int:
     from ..data import open_data
     from ..precompute import extend_store
@@ -105,11 +93,10 @@ def _extend(args: argparse.Namespace) -> int:
     nodes: Any = "all" if args.all else None
     if args.nodes is not None:
         nodes = read_nodes(args.nodes, data)
-    with warnings_as_lines():
-        found = extend_store(
-            store, data.graph, data.feat, nodes=nodes, K=args.hops,
-            **edge_weight(data.graph, store.filter.weighted), **options,
-        )  # fmt: skip
+    found = extend_store(
+        store, data.graph, data.feat, nodes=nodes, K=args.hops,
+        **edge_weight(data.graph, store.filter.weighted), **options,
+    )  # fmt: skip
     print(found)
     return 0
 

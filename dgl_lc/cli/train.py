@@ -267,8 +267,10 @@ def _write_outputs(
     from ..training import save_model
 
     if "save" in given:
-        names = getattr(data, "class_names", None)
-        save_model(result.model, given["save"], names)
+        save_model(
+            result.model, given["save"], data.class_names,
+            getattr(data, "feat_names", None),
+        )  # fmt: skip
     if "history" in given:
         result.fit.write_history(given["history"])
     if "plots" in given:

@@ -3,12 +3,7 @@
 import argparse
 
 from .flags import Commands, add_reverse_flag, given_path, load_options
-from .store import (
-    KEPT,
-    add_rewrite_flags,
-    rewrite_options,
-    warnings_as_lines,
-)
+from .store import KEPT, add_rewrite_flags, rewrite_options
 
 
 def add_command(commands: Commands) -> None:
@@ -49,12 +44,11 @@ def _run(args: argparse.Namespace) -> int:
     weights = [
         edge_weight(task.graph, weighted)["edge_weight"] for task in (old, new)
     ]
-    with warnings_as_lines():
-        found = update_store(
-            store, old.graph, new.graph, new.feat, old_feat=old.feat,
-            nodes=nodes, edge_weight=weights[1], old_edge_weight=weights[0],
-            on_reach=lambda reach: print(reach, flush=True),
-            **options,
-        )  # fmt: skip
+    found = update_store(
+        store, old.graph, new.graph, new.feat, old_feat=old.feat,
+        nodes=nodes, edge_weight=weights[1], old_edge_weight=weights[0],
+        on_reach=lambda reach: print(reach, flush=True),
+        **options,
+    )  # fmt: skip
     print(found)
     return 0

@@ -329,6 +329,16 @@ def _features(x: Any, what: str) -> torch.Tensor:
         ) from None
 
 
+def _refuse_nan(values: torch.Tensor, what: str, owner: str) -> None:
+    """Refuse missing numbers, which would spread over the graph."""
+    rows = values.isnan().reshape(len(values), -1).any(dim=1).nonzero()
+    if len(rows):
+        raise DGLError(
+            f"the {what} hold nan at {owner} {int(rows[0])}"
+            f"{and_others(len(rows))}: fill it in, or drop the {owner}."
+        )
+
+
 def _arguments(
     graph: dgl.DGLGraph,
     feat: torch.Tensor,
@@ -345,6 +355,7 @@ def _arguments(
             f"there are {len(classes.labels)} labels for {graph.num_nodes()} "
             f"nodes: give one for each node, -1 or None where there is none."
         )
+    _refuse_nan(feat, "features", "node")
     if weight is not None:
         weight = torch.as_tensor(weight).detach()
         if len(weight) != graph.num_edges():
@@ -352,6 +363,7 @@ def _arguments(
                 f"there are {len(weight)} edge weights for "
                 f"{graph.num_edges()} edges: give one for each edge."
             )
+        _refuse_nan(weight, "edge weights", "edge")
         graph.edata["weight"] = weight.reshape(len(weight))
     found = make_split(
         FRACTIONS if split is None else split,

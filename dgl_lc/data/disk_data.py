@@ -53,6 +53,9 @@ class DiskData:
     class_names : list of str, or None
         The user's names of the classes; None if the classes are their own
         names.
+    feat_names : list of str, or None
+        The names of the columns of the features, in their order; None if
+        they were not read from a table with a column for each.
     name : str
         The name of the dataset, or of the folder.
     key : str
@@ -109,6 +112,7 @@ class DiskData:
         content = self.manifest.content
         self.name: str = content.get("name", self.path.resolve().name)
         self.class_names: list[str] | None = content.get("class_names")
+        self.feat_names = self._feat_names()
         for split in SPLITS:
             ids = getattr(self, split)
             if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n:
@@ -121,6 +125,16 @@ class DiskData:
         # Not read-only, as torch cannot know that; the file stays as it is.
         array = map_file(self.path / name, self.manifest.files[name], "c")
         return torch.from_numpy(np.asarray(array))
+
+    def _feat_names(self) -> list[str] | None:
+        """Read the names of the columns from what the task was made from."""
+        made_from = self.manifest.content.get("made_from") or {}
+        source = made_from.get("features")
+        names = source.get("columns") if isinstance(source, dict) else None
+        if not isinstance(names, list) or len(names) != self.num_feats:
+            # An array, or a column of lists.
+            return None
+        return [str(name) for name in names]
 
     @property
     def key(self) -> str:

@@ -48,7 +48,7 @@ def block_aggregate(
     *,
     norm: str = "both",
     self_loop: bool = True,
-    edge_weight: torch.Tensor | str | bool | None = None,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,
@@ -83,7 +83,8 @@ def block_aggregate(
     feat : Tensor, numpy.ndarray or DiskFeatures
         Features :math:`X`, a row for each node; a ``numpy.memmap`` is read
         in order, once for each column block, features on disk in column
-        blocks once.
+        blocks once. A NaN or infinity in it spreads to the hop features of
+        the nodes around it.
     K : int
         The last hop.
     norm : str
@@ -92,13 +93,13 @@ def block_aggregate(
     self_loop : bool
         If True, every node has exactly one self-loop, whether or not g has
         them; if False, the edges are taken as they are.
-    edge_weight : Tensor, str or False, optional
-        Multiplies messages, in the order of the edges. Degrees stay
-        unweighted, and the self-loop that ``self_loop`` gives a node
-        weighs 1, whatever the graph's own self-loops weigh. A string names
-        weights in ``g.edata``. Default: the weights of a graph on disk that
-        has any, or the values of a matrix that are not all one (False ignores
-        them), and none for a DGLGraph, with a warning if it has
+    edge_weight : Tensor, numpy.ndarray, str or False, optional
+        Multiplies messages, in the order of the edges; NaN is an error.
+        Degrees stay unweighted, and the self-loop that ``self_loop`` gives a
+        node weighs 1, whatever the graph's own self-loops weigh. A string
+        names weights in ``g.edata``. Default: the weights of a graph on disk
+        that has any, or the values of a matrix that are not all one (False
+        ignores them), and none for a DGLGraph, with a warning if it has
         ``g.edata["weight"]``.
     nodes : Tensor or sequence, optional
         Give only the rows of these ids, in this order, or of a mask (a bool
@@ -197,7 +198,7 @@ def plan(
     *,
     norm: str = "both",
     self_loop: bool = True,
-    edge_weight: torch.Tensor | str | bool | None = None,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = None,
     nodes: torch.Tensor | Sequence[int] | None = None,
     hops: Sequence[int] | None = None,
     device: str | torch.device | None = None,

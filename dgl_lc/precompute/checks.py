@@ -23,6 +23,8 @@ from .graph.adjacency import GraphLike, as_graph
 
 #: More hops than any model has: a typing error, not a request.
 _MOST_HOPS = 65_535
+#: Weights that are checked at a time.
+_PIECE = 1 << 16
 _NAMES = ", ".join(str(found.torch) for found in VALUE_TYPES.values())
 
 
@@ -71,7 +73,7 @@ def check_features(
         _check_num_rows(graph, feat)
         return feat
     if isinstance(feat, np.ndarray):
-        feat = _from_numpy(feat)
+        feat = _from_numpy(feat, "feat")
     elif isinstance(feat, torch.Tensor) and feat.is_neg():
         feat = feat.resolve_neg()
     if not isinstance(feat, torch.Tensor):
@@ -120,26 +122,26 @@ def is_on_disk(feat: torch.Tensor | np.ndarray | DiskFeatures) -> bool:
     return memory_map(feat) is not None
 
 
-def _from_numpy(array: np.ndarray) -> torch.Tensor:
+def _from_numpy(array: np.ndarray, argument: str) -> torch.Tensor:
     if isinstance(array, np.ma.MaskedArray):
         raise DGLError(
-            "feat is a masked array: use feat.filled(value) to say what "
-            "stands for masked values."
+            f"{argument} is a masked array: use {argument}.filled(value) to "
+            f"say what stands for masked values."
         )
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         raise DGLError(
-            f"feat is a NumPy array of {array.dtype}: convert it to float32, "
-            f"float64 or float16."
+            f"{argument} is a NumPy array of {array.dtype}: convert it to "
+            f"float32, float64 or float16."
         )
     if not array.dtype.isnative:
         raise DGLError(
-            f"feat has the foreign byte order {array.dtype.str!r}: use "
-            f"feat.astype({array.dtype.newbyteorder('=').str!r})."
+            f"{argument} has the foreign byte order {array.dtype.str!r}: use "
+            f"{argument}.astype({array.dtype.newbyteorder('=').str!r})."
         )
     if any(step < 0 or step % array.itemsize for step in array.strides):
         raise DGLError(
-            "feat has a negative stride, or one that is no whole number of "
-            "values: use np.ascontiguousarray(feat)."
+            f"{argument} has a negative stride, or one that is no whole number "
+            f"of values: use np.ascontiguousarray({argument})."
         )
     return tensor_of(array)
 
@@ -253,10 +255,12 @@ def check_weight(
                 f"{sorted(graph.edata)}."
             )
         weight = graph.edata[weight]
+    if isinstance(weight, np.ndarray):
+        weight = _from_numpy(weight, "edge_weight")
     if not isinstance(weight, torch.Tensor):
         raise DGLError(
-            f"edge_weight should be a tensor, the name of one in g.edata, or "
-            f"False for none, got {type(weight).__name__}."
+            f"edge_weight should be a tensor, a NumPy array, the name of one "
+            f"in g.edata, or False for none, got {type(weight).__name__}."
         )
     if find_type(weight.dtype) is None:
         raise DGLError(
@@ -283,7 +287,21 @@ def check_weight(
             f"edge_weight has shape {tuple(weight.shape)}, but g has "
             f"{graph.num_edges()} edges: give one number for each."
         )
+    _refuse_nan(weight)
     return weight
+
+
+def _refuse_nan(weight: torch.Tensor) -> None:
+    """Refuse a missing weight, which would spread over the graph."""
+    # In pieces, as the budget has no room for a mask of all edges.
+    for number, piece in enumerate(weight.split(_PIECE)):
+        missing = piece.isnan()
+        if missing.any():
+            edge = number * _PIECE + int(missing.int().argmax())
+            raise DGLError(
+                f"edge_weight holds nan at edge {edge}: give every edge a "
+                f"weight, or remove the edge."
+            )
 
 
 def _weight_on_disk(graph: DiskGraph, weight: Any) -> torch.Tensor | None:

@@ -59,7 +59,7 @@ class Request:
         K: int,
         norm: str = "both",
         self_loop: bool = True,
-        weight: torch.Tensor | str | bool | None = None,
+        weight: torch.Tensor | np.ndarray | str | bool | None = None,
         nodes: torch.Tensor | Sequence[int] | None = None,
         hops: Sequence[int] | None = None,
         dtype: torch.dtype | None = None,

@@ -278,9 +278,9 @@ def _check_sizes(
 ) -> None:
     if new.num_nodes() < old.num_nodes():
         raise DGLError(
-            f"g has {new.num_nodes():,} nodes, fewer than old_graph, which "
-            f"has {old.num_nodes():,}: nodes can be added, not removed. "
-            f"Remove the edges of such nodes instead."
+            f"the new graph has {new.num_nodes():,} nodes, fewer than the old "
+            f"one, which has {old.num_nodes():,}: nodes can be added, not "
+            f"removed. Remove the edges of such nodes instead."
         )
 
 

@@ -156,6 +156,26 @@ def read_manifest(path: Path, kind: FolderKind) -> Manifest:
     return Manifest(content, files, content["key"])
 
 
+def check_outside(path: Path) -> None:
+    """Refuse a file of the user's that would lie in a folder of ours.
+
+    Such a folder is refused later, because of what is strange in it.
+    """
+    for name in (MANIFEST, STATE):
+        file = path.absolute().parent / name
+        if not file.is_file():
+            continue
+        try:
+            found = str(read_json(file).get("format"))
+        except DGLError:
+            continue
+        if found.startswith("dgl-lc "):
+            raise DGLError(
+                f"{path} would lie in the folder of a {found}, which holds "
+                f"nothing else: name a file in another folder."
+            )
+
+
 def expect_files(
     path: Path,
     manifest: Manifest,

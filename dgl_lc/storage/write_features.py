@@ -301,6 +301,6 @@ def _not_finite(
             f"bfloat16."
         )
     return DGLError(
-        f"{text}: replace nan and inf, or take them as they are with "
-        f"check_finite=False."
+        f"{text}: replace nan and inf. Only write_features, in Python, takes "
+        f"them as they are, with check_finite=False."
     )

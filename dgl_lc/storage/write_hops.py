@@ -194,8 +194,8 @@ class StoreWriter:
             raise DGLError(
                 f"out={str(self.folder)!r}: the hop features take "
                 f"{format_bytes(needed)}, and {format_bytes(free)} of disk "
-                f"are free. Give another disk, fewer nodes= or hops=, or a "
-                f"smaller dtype=."
+                f"are free. Give another disk, fewer nodes or hops, or a "
+                f"smaller dtype."
             )
         self._write_state({})
         for name in _NAMES:

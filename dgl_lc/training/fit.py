@@ -1,12 +1,14 @@
 """Training, on mini-batches of hop features or on the whole graph."""
 
 import functools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 from torch import nn
 
 from ..nn.model import HopModel
@@ -126,6 +128,7 @@ def fit(
     for name, ids in (("train", train), ("valid", valid)):
         if len(ids) == 0:
             raise DGLError(f"{name} is empty: give at least one node.")
+    _warn_of_overlap(train, valid)
     source = _source(inputs, labels, train, batch_size, device, True, seed)
     checked = _source(
         checked_on, labels, valid, 4 * batch_size, device, False, seed
@@ -161,6 +164,17 @@ def _remember_weights(model: HopModel, inputs: Any) -> None:
         # The model precomputes, and uses no weights as it was given none.
         warn_of_unused_weights(inputs[0], None, stacklevel=3)
         model.weighted = False
+
+
+def _warn_of_overlap(train: torch.Tensor, valid: torch.Tensor) -> None:
+    shared = int(torch.isin(valid, train).sum())
+    if shared:
+        warnings.warn(
+            f"{shared:,} of {len(valid):,} nodes of valid are in train as "
+            f"well: validation is too good on nodes that were trained on.",
+            DGLWarning,
+            stacklevel=3,
+        )
 
 
 def _source(

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO, Protocol
 import numpy as np
 from dgl import DGLError
 
+from ..storage.manifest import check_outside
+
 #: The kinds of files, by how their names end.
 SUFFIXES = (".csv", ".npy", ".parquet")
 #: Rows that a group of a parquet file has, at least.
@@ -32,6 +34,7 @@ def check_prediction_file(path: Path) -> None:
             f"{path}: parquet files need pyarrow. Install it with "
             f"pip install 'dgl-lc[tables]', or write a .csv or .npy file."
         )
+    check_outside(path)
 
 
 class Writer(Protocol):

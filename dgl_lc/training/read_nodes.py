@@ -1,6 +1,8 @@
 """Reading the nodes that a command is about, from a file with ids."""
 
 import csv
+import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,14 @@ from dgl import DGLError
 
 from ..data import DiskData, NodeData
 from ..storage.numpy_files import integers, read_npy
+from ..storage.texts import Texts, parse_integers
 
 #: First lines of a text file that are a title, not an id.
 _TITLES = ("id", "ids", "node", "nodes", "node_id")
+#: Ends of names of files that hold no text.
+_NO_TEXT = (".parquet", ".gz", ".zip", ".npz")
+#: Ids that are converted at a time.
+_PART = 1 << 16
 
 
 def read_nodes(path: str | Path, data: NodeData | DiskData) -> torch.Tensor:
@@ -29,6 +36,8 @@ def read_nodes(path: str | Path, data: NodeData | DiskData) -> torch.Tensor:
     path = Path(path)
     if not path.exists():
         raise DGLError(f"{path} does not exist.")
+    if path.is_dir() or path.suffix.lower() in _NO_TEXT:
+        raise _not_a_list(path)
     numbers = data.ids_of(torch.tensor([0])).dtype.kind == "i"
     if path.suffix == ".npy":
         array = read_npy(path)
@@ -69,35 +78,49 @@ def _check_ids(path: Path, array: np.ndarray, numbers: bool) -> np.ndarray:
 
 
 def _read_lines(path: Path, numbers: bool) -> np.ndarray:
+    """Read one id per row, as prepare reads them from tables."""
+    parts = []
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        # The csv module keeps line ends inside quotes only if it sees them.
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            texts = _texts(path, csv.reader(file, strict=True))
+            while part := list(itertools.islice(texts, _PART)):
+                parts.append(_convert(path, part, numbers))
+    except UnicodeDecodeError:
+        raise _not_a_list(path) from None
+    except (OSError, csv.Error) as error:
         raise DGLError(f"{path} can't be read: {error}.") from None
-    texts = [text for row in csv.reader(lines) for text in _one(path, row)]
-    if texts and texts[0].lower() in _TITLES:
-        texts = texts[1:]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _texts(path: Path, rows: Iterable[list[str]]) -> Iterator[str]:
+    """Return the only value of each row that is not empty; skip the title."""
+    begins = True
+    for row in rows:
+        if len(row) > 1:
+            raise DGLError(
+                f"{path} has a row with {len(row)} columns: give one id per "
+                f"line."
+            )
+        if row and not (begins and row[0].lower() in _TITLES):
+            yield row[0]
+        begins = begins and not row
+
+
+def _convert(path: Path, texts: list[str], numbers: bool) -> np.ndarray:
     if not numbers:
         return np.array(texts, dtype=object)
-    try:
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    except (ValueError, OverflowError):
-        wrong = next(text for text in texts if not _is_number(text))
+    found, wrong = parse_integers(Texts.of(texts))
+    if wrong >= 0:
         raise DGLError(
-            f"{path} holds {wrong!r}, but ids of this data are integers."
-        ) from None
-
-
-def _one(path: Path, row: list[str]) -> list[str]:
-    """Return the only value of a row; none if the row is empty."""
-    if len(row) > 1:
-        raise DGLError(
-            f"{path} has a row with {len(row)} columns: give one id per line."
+            f"{path} holds {texts[wrong]!r}, but ids of this data are "
+            f"integers, such as 7."
         )
-    return row
+    return found
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return -(2**63) <= int(text) < 2**63
-    except ValueError:
-        return False
+def _not_a_list(path: Path) -> DGLError:
+    return DGLError(
+        f"{path} is not a list of ids: give a csv or txt file with one id per "
+        f"line, or an npy file with an array."
+    )

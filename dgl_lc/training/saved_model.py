@@ -14,6 +14,7 @@ from .tensor_files import (
     read_file,
     write_file,
 )
+from .trained_on import TrainedOn
 
 _KIND = "model"
 _ADVICE = "Save the model again, or name another file."
@@ -23,6 +24,7 @@ def save_model(
     model: nn.Module,
     path: str | Path,
     class_names: Sequence[str] | None = None,
+    feat_names: Sequence[str] | None = None,
 ) -> None:
     """Write a model of ``dgl_lc.nn`` with its configuration to a file.
 
@@ -38,7 +40,12 @@ def save_model(
         The file.
     class_names : sequence of str, optional
         The name of each class, for those who predict with the model. Default:
-        classes are known by their numbers.
+        those that the model was loaded with, or none: classes are known by
+        their numbers.
+    feat_names : sequence of str, optional
+        The name of each column of the features, such as
+        ``DiskData.feat_names``. Default: those that the model was loaded
+        with, or none.
 
     Examples
     --------
@@ -69,8 +76,20 @@ def save_model(
     weighted = getattr(model, "weighted", None)
     if weighted is not None:
         content["weighted"] = weighted
-    if class_names is not None:
-        content["class_names"] = [str(text) for text in class_names]
+    known: Any = getattr(model, "trained_on", TrainedOn())
+    for key, size, names in (
+        ("class_names", "out_feats", class_names),
+        ("feat_names", "in_feats", feat_names),
+    ):
+        names = getattr(known, key) if names is None else names
+        if names is None:
+            continue
+        if len(names) != config[size]:
+            raise DGLError(
+                f"{key} has {len(names)} entries, but the model has "
+                f"{size}={config[size]}: give a name for each, or omit it."
+            )
+        content[key] = [str(text) for text in names]
     write_file(Path(path), _KIND, content)
 
 
@@ -82,21 +101,13 @@ def check_model_file(path: str | Path) -> None:
     check_replaceable(Path(path), _KIND)
 
 
-def load_class_names(path: str | Path) -> list[str] | None:
-    """Read the names of the classes of a saved model; None if it has none."""
-    found = read_file(Path(path), _KIND, _ADVICE).get("class_names")
-    if found is not None and not (
-        isinstance(found, list) and all(isinstance(n, str) for n in found)
-    ):
-        raise DGLError(f"{path}: its class names are no texts. {_ADVICE}")
-    return found
-
-
 def load_model(path: str | Path) -> nn.Module:
     """Read a model that :func:`save_model` wrote, in evaluation mode.
 
     Nothing in the file is executed. A file that is damaged, or not of a
-    model, is a DGLError.
+    model, is a DGLError. The names of features and classes that were saved
+    are the attributes of ``model.trained_on``; ``write_predictions`` compares
+    them with those of the data.
     """
     content = read_file(Path(path), _KIND, _ADVICE)
     name, known = content.get("name"), _models()
@@ -124,7 +135,24 @@ def load_model(path: str | Path) -> nn.Module:
             f"{path} does not hold a {name} that can be made again "
             f"({in_one_line(error)}). {_ADVICE}"
         ) from None
+    trained_on: Any = TrainedOn(
+        feat_names=_names(path, content, "feat_names"),
+        class_names=_names(path, content, "class_names"),
+    )
+    model.trained_on = trained_on
     return model.eval()
+
+
+def _names(
+    path: str | Path, content: dict[str, Any], key: str
+) -> tuple[str, ...] | None:
+    """Return the names that a file has; those of earlier versions lack them."""
+    found = content.get(key)
+    if found is None:
+        return None
+    if not isinstance(found, list) or any(type(n) is not str for n in found):
+        raise DGLError(f"{path}: its {key} should be texts. {_ADVICE}")
+    return tuple(found)
 
 
 def _models() -> dict[str, type[nn.Module]]:

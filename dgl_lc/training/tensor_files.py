@@ -24,6 +24,7 @@ from dgl import DGLError
 
 from .._common.digest import digest
 from .._common.file_access import open_regular, replace_file, write_all
+from ..storage.manifest import check_outside
 
 try:
     import fcntl
@@ -123,6 +124,7 @@ def check_replaceable(path: Path, kind: str) -> None:
     """
     if not path.name:
         raise DGLError(f"{path} is not the name of a file.")
+    check_outside(path)
     try:
         if stat.S_ISLNK(os.lstat(path).st_mode):
             raise DGLError(

@@ -3,7 +3,7 @@
 import itertools
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,10 +21,12 @@ from ..data import DiskData, NodeData
 from ..nn.model import HopModel, SeveralFilters
 from ..node_rows import NodeRows, check_ids
 from ..precompute.checks import has_weights
+from ..precompute.planning.cpu import MemoryTooSmall
 from .predict import check_output, model_device
 from .prediction_files import check_prediction_file, make_writer
 from .task_store import edge_weight, has_row
 from .tensor_files import locked
+from .trained_on import check_same_task
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def write_predictions(
     Parameters
     ----------
     model : HopModel
-        A model of ``dgl_lc.nn``.
+        A model of ``dgl_lc.nn``. One that was trained on features or classes
+        of other names is an error, as far as the names are known.
     data : NodeData or DiskData
         The task: its graph and features, and the ids of its nodes.
     path : path
@@ -131,7 +134,8 @@ def write_predictions(
     budget = psutil.virtual_memory().available // 2
     if memory is not None:
         budget = parse_bytes(memory)
-    _check_sizes(model, data, class_names)
+    check_same_task(model, data)
+    _check_names(model, class_names)
     wanted = _Nodes.of(data, nodes, rows)
     weighted = _is_weighted(model, data, rows)
     if weighted and wanted.num_lacking and not has_weights(data.graph):
@@ -141,29 +145,21 @@ def write_predictions(
             f"{wanted.num_lacking:,} nodes can't be computed: give data with "
             f"edge weights."
         )
-    blocks = wanted.cut(_most_rows(model, data, budget))
-    if len(blocks) > 1:
-        warnings.warn(
-            f"the hop features of {wanted.num_lacking:,} nodes do not fit in "
-            f"{format_bytes(budget)}: they are computed in {len(blocks)} "
-            f"blocks, each of which reads the graph again. A store, written "
-            f"with dgl-lc precompute, has them computed once.",
-            DGLWarning,
-            stacklevel=2,
-        )
+    blocks = 0
     if device is not None:
         model.to(device)
     columns = class_names or _num_classes(model)
 
     def write(file: BinaryIO) -> None:
+        nonlocal blocks
         writer = make_writer(
             file, path.suffix, len(wanted), columns, probabilities
         )
         with progress_bar(len(wanted), "predict", progress, unit="node") as bar:
-            for first, last in blocks:
-                computed = _compute(
-                    model, data, wanted, first, last, weighted, memory
-                )
+            for first, last, computed in _computed_blocks(
+                model, data, wanted, budget, weighted, memory is not None
+            ):
+                blocks += 1
                 for low in range(first, last, batch_size):
                     part = slice(low, min(low + batch_size, last))
                     ids = wanted.numbers(part)
@@ -184,10 +180,8 @@ def write_predictions(
         raise DGLError(f"{path} could not be written: {error}.") from error
     finally:
         model.train(training)
-    return WrittenPredictions(
-        path, len(wanted), wanted.num_lacking,
-        len(blocks) if wanted.num_lacking else 0,
-    )  # fmt: skip
+    blocks = blocks if wanted.num_lacking else 0
+    return WrittenPredictions(path, len(wanted), wanted.num_lacking, blocks)
 
 
 class _Nodes:
@@ -232,23 +226,24 @@ class _Nodes:
         """Tell for some of the nodes whether they have no row."""
         return self._lacking[part]
 
-    def cut(self, most: int) -> list[tuple[int, int]]:
-        """Cut the nodes into ranges, each with so many rows to compute."""
-        if self.num_lacking <= most:
-            return [(0, self._count)]
-        places = self._lacking.nonzero().squeeze(1)[most::most].tolist()
-        bounds = [0, *places, self._count]
+    def cut(self, most: int, begin: int = 0) -> list[tuple[int, int]]:
+        """Cut the nodes from ``begin`` on into ranges.
+
+        Each has at most so many rows to compute.
+        """
+        places = self._lacking[begin:].nonzero().squeeze(1)[most::most] + begin
+        bounds = [begin, *places.tolist(), self._count]
         return list(itertools.pairwise(bounds))
 
 
 #: Nodes that are looked up in a store at a time.
 _SPAN = 1 << 20
+#: More blocks are an error instead: each of them reads the graph.
+_MOST_BLOCKS = 100
 
 
 def _check_nodes(nodes: torch.Tensor, total: int) -> torch.Tensor:
-    if isinstance(nodes, torch.Tensor) and nodes.dtype == torch.bool:
-        nodes = nodes.nonzero().squeeze(1)
-    nodes = check_ids(nodes, "nodes")
+    nodes = check_ids(nodes, "nodes", total)
     if len(nodes) == 0:
         raise DGLError("nodes is empty: give at least one node.")
     if int(nodes.max()) >= total:
@@ -263,18 +258,7 @@ def _num_classes(model: HopModel) -> int:
     return int(model.config["out_feats"])
 
 
-def _check_sizes(
-    model: HopModel,
-    data: NodeData | DiskData,
-    class_names: Sequence[str] | None,
-) -> None:
-    columns = model.config["in_feats"]
-    if columns != data.num_feats:
-        raise DGLError(
-            f"the model reads {columns} columns of features, but {data.name} "
-            f"has {data.num_feats}: give the data it was trained on, or data "
-            f"of the same kind."
-        )
+def _check_names(model: HopModel, class_names: Sequence[str] | None) -> None:
     classes = _num_classes(model)
     if class_names is not None and len(class_names) != classes:
         raise DGLError(
@@ -295,6 +279,59 @@ def _is_weighted(
     return model.uses_weights and has_weights(data.graph)
 
 
+def _computed_blocks(
+    model: HopModel,
+    data: NodeData | DiskData,
+    wanted: _Nodes,
+    budget: int,
+    weighted: bool,
+    is_limited: bool,
+) -> Iterator[tuple[int, int, NodeRows | None]]:
+    """Yield ranges of nodes, with the hop features that were computed.
+
+    Blocks become smaller where they do not fit in the budget, down to a
+    hundredth of the nodes.
+    """
+    # Such a model precomputes for one filter after the other.
+    shares = 2 if isinstance(model, SeveralFilters) else 1
+    memory = budget // shares if is_limited else None
+    least = max(1, -(-wanted.num_lacking // _MOST_BLOCKS))
+    most = max(least, min(_most_rows(model, data, budget), len(wanted)))
+    blocks = wanted.cut(most)
+    is_first = True
+    while blocks:
+        first, last = blocks[0]
+        try:
+            computed = _compute(
+                model, data, wanted, first, last, weighted, memory
+            )
+        except MemoryTooSmall as error:
+            if most == least:
+                enough = error.enough * shares >> 20
+                raise DGLError(
+                    f"memory={format_bytes(budget)} is too small to compute "
+                    f"hop features of {most:,} nodes at a time: {enough} MiB "
+                    f"would be enough."
+                ) from None
+            most = max(least, most // 2)
+            blocks = wanted.cut(most, first)
+            continue
+        if is_first and len(blocks) > 1:
+            warnings.warn(
+                f"the hop features of {wanted.num_lacking:,} nodes do not fit "
+                f"in {format_bytes(budget)}: they are computed in "
+                f"{len(blocks)} blocks, each of which reads the graph again. "
+                f"A store, written with dgl-lc precompute, has them computed "
+                f"once.",
+                DGLWarning,
+                # The caller of write_predictions.
+                stacklevel=7,
+            )
+        is_first = False
+        yield first, last, computed
+        blocks = blocks[1:]
+
+
 def _most_rows(
     model: HopModel, data: NodeData | DiskData, budget: int
 ) -> int:  # fmt: skip
@@ -310,7 +347,7 @@ def _compute(
     first: int,
     last: int,
     weighted: bool,
-    memory: int | str | None,
+    memory: int | None,
 ) -> NodeRows | None:
     """Compute the hop features of those nodes of a range that lack them."""
     part = slice(first, last)
@@ -320,10 +357,7 @@ def _compute(
         return None
     options: dict[str, Any] = edge_weight(data.graph, weighted)
     if memory is not None:
-        budget = parse_bytes(memory)
-        # Such a model precomputes for one filter after the other.
-        halved = isinstance(model, SeveralFilters)
-        options["memory"] = budget // 2 if halved else budget
+        options["memory"] = memory
     if len(ids) < data.graph.num_nodes():
         options["nodes"] = ids
     feat: Any = data.feat

@@ -1,6 +1,7 @@
 """``dgl-lc predict``."""
 
 import csv
+import sys
 
 import numpy as np
 import pytest
@@ -93,6 +94,25 @@ def test_an_existing_file_is_replaced_on_request_only(call, tmp_path, refused):
 def test_bad_flags_are_named(call, flags, message, tmp_path, refused):
     assert message in refused(*call, tmp_path / "p.csv", *flags)
     assert not (tmp_path / "p.csv").exists()
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_lines(call, tmp_path, capsys, monkeypatch):
+    # The function has the name of its module.
+    module = sys.modules["dgl_lc.training.write_predictions"]
+    monkeypatch.setattr(module, "_most_rows", lambda *_: 100)
+    assert main([*call, str(tmp_path / "p.csv")]) == 0
+    captured = capsys.readouterr()
+    notes = [x for x in captured.out.splitlines() if x.startswith("note: ")]
+    assert len(notes) == 1
+    assert "computed in 2 blocks" in notes[0]
+    assert captured.err == ""
+
+
+def test_a_store_is_no_place_for_predictions(call, tmp_path, refused):
+    block_aggregate(DATA.graph, DATA.feat, 1, out=tmp_path / "hops")
+    message = refused(*call, tmp_path / "hops" / "p.csv")
+    assert "would lie in the folder of a dgl-lc hop store" in message
 
 
 def test_a_folder_is_no_output(call, tmp_path, refused):

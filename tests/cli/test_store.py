@@ -104,6 +104,7 @@ def task(tmp_path):
     return save_task(tmp_path / "task.npz", data), data, path
 
 
+@pytest.mark.filterwarnings("default")
 def test_extend_adds_nodes_and_hops(task, tmp_path, capsys):
     source, data, path = task
     np.save(tmp_path / "ids.npy", np.array([9, 7]))

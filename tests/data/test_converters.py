@@ -33,6 +33,12 @@ def mask_of(ids):
     return mask
 
 
+def with_nan(values, *places):
+    changed = values.clone()
+    changed[list(places)] = torch.nan
+    return changed
+
+
 def pyg(**changes):
     """Make a stand-in with the names of PyG's Data; it has no DGLGraph."""
     data = {
@@ -387,6 +393,30 @@ REFUSED = {
     ),
     "pyg few labels": (
         lambda: NodeData.from_pyg(pyg(y=Y[:5])), "5 labels for 8 nodes"
+    ),
+    "pyg features with nan": (
+        lambda: NodeData.from_pyg(pyg(x=with_nan(X, 3))),
+        "the features hold nan at node 3:",
+    ),
+    "pyg weights with nan": (
+        lambda: NodeData.from_pyg(pyg(edge_weight=with_nan(X[:, 0], 1, 5))),
+        "the edge weights hold nan at edge 1, and 1 others,",
+    ),
+    "scipy features with nan": (
+        lambda: NodeData.from_scipy(adjacency(), with_nan(X, 0).numpy(), Y),
+        "the features hold nan at node 0:",
+    ),
+    "scipy weights with nan": (
+        lambda: NodeData.from_scipy(
+            adjacency(with_nan(X[:, 0], 2).numpy()), X, Y
+        ),
+        "the edge weights hold nan at edge 2:",
+    ),
+    "networkx features with nan": (
+        lambda: NodeData.from_networkx(
+            networkx_graph(), features=with_nan(X, 7)
+        ),
+        "the features hold nan at node 7:",
     ),
     "dense matrix": (
         lambda: NodeData.from_scipy(np.eye(N), X, Y), "adj should be a scipy"

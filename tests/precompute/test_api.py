@@ -161,6 +161,19 @@ def test_equals_graphconv(small_graph):
         assert torch.allclose(hops[2], expected, atol=1e-6)
 
 
+def test_weights_may_be_an_array(small_graph):
+    x, weight = make_features(4, 3), np.array([0.5, 2, 3, 4, 5], np.float32)
+    found = block_aggregate(small_graph, x, 2, edge_weight=weight)
+    assert found.filter.weighted
+    expected = expected_hops(
+        small_graph, x, 2, edge_weight=torch.from_numpy(weight)
+    )
+    for hop in found.hops:
+        torch.testing.assert_close(
+            found[hop].double(), expected[hop].double(), atol=1e-5, rtol=1e-5
+        )
+
+
 def test_edge_weight_equals_graphconv(small_graph):
     x, weight = make_features(4, 6), torch.rand(5)
     conv = dgl.nn.GraphConv(6, 6, weight=False, bias=False,

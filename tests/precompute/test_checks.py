@@ -87,6 +87,12 @@ def call(g=None, feat=None, K=2, **options):
         ({"edge_weight": torch.ones(3, requires_grad=True)},
          "edge_weight requires grad"),
         ({"edge_weight": [1.0, 2.0, 3.0]}, "edge_weight should be a tensor"),
+        ({"edge_weight": torch.tensor([1.0, 2.0, torch.nan])},
+         "edge_weight holds nan at edge 2"),
+        ({"edge_weight": np.array([[1.0], [np.nan], [3.0]])},
+         "edge_weight holds nan at edge 1"),
+        ({"edge_weight": np.ones(3, int)}, "edge_weight is a NumPy array of"),
+        ({"edge_weight": np.ones(2)}, "edge_weight has shape.*3 edges"),
         ({"edge_weight": torch.ones(3, device="meta")},
          "edge_weight is on meta"),
         ({"norm": "sym"}, "norm='sym' is not known.*'both'"),
@@ -108,6 +114,14 @@ def call(g=None, feat=None, K=2, **options):
 def test_bad_input_is_named(options, message):
     with pytest.raises(DGLError, match=message):
         call(**options)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 100])
+def test_the_first_missing_weight_is_named(piece, monkeypatch):
+    monkeypatch.setattr("dgl_lc.precompute.checks._PIECE", piece)
+    weight = torch.tensor([1.0, torch.nan, torch.nan])
+    with pytest.raises(DGLError, match="holds nan at edge 1:"):
+        call(edge_weight=weight)
 
 
 @pytest.mark.parametrize("function", [edge_blocks, normalize])

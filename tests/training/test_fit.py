@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 from tiny_task import DATA, SPLIT, make
 from torch import nn
 
@@ -315,3 +316,11 @@ def test_masks_train_and_predict_as_ids_do(hops, whole):
         predict(model, inputs, [True, False])
     with pytest.raises(DGLError, match="holds 400"):
         predict(model, inputs, [400])
+
+
+def test_nodes_that_are_in_train_and_in_valid_are_counted(hops):
+    labels, train, valid = SPLIT
+    both = torch.cat([valid, train[:3]])
+    with pytest.warns(DGLWarning, match=r"^3 of \d+ nodes of valid") as warned:
+        fit(make(), hops, labels, train, both, epochs=1)
+    assert warned[0].filename == __file__

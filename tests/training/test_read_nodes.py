@@ -1,5 +1,8 @@
 """Ids of nodes from a file."""
 
+import csv
+import dataclasses
+
 import numpy as np
 import pytest
 from dgl import DGLError
@@ -44,7 +47,11 @@ def test_a_mask(tmp_path):
     [
         ("7\nx\n", "holds 'x', but ids of this data are integers"),
         ("7\n99999999999999999999\n", "holds '99999999999999999999'"),
+        ("7\n007\n", "holds '007', but ids of this data are integers"),
+        ("+7\n", r"holds '\+7', but ids"),
+        ("7.0\n", "holds '7.0', but ids"),
         ("7,8\n", "a row with 2 columns"),
+        ('7\n"8\n', "can't be read"),
         ("", "is empty"),
         ("id\n", "is empty"),
         ("400\n", "ids.csv: ids holds 400"),
@@ -65,5 +72,36 @@ def test_what_can_not_be_read_is_named(tmp_path):
     with pytest.raises(DGLError, match="should hold integers"):
         read_nodes(tmp_path / "ids.npy", DATA)
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(DGLError, match="can't be read"):
+    with pytest.raises(DGLError, match="is not a list of ids: give a csv or"):
         read_nodes(tmp_path / "bytes.csv", DATA)
+
+
+@pytest.mark.parametrize("name", ["ids.parquet", "ids.csv.gz", "ids.npz", "."])
+def test_other_kinds_of_files_are_refused(name, tmp_path):
+    path = tmp_path / name
+    if name != ".":
+        path.write_text("7\n")
+    with pytest.raises(DGLError, match=r"give a csv or txt file .* or an npy"):
+        read_nodes(path, DATA)
+
+
+def named(names):
+    """The task with texts as ids: these, and some for all other nodes."""
+    rest = [f"node {number}" for number in range(len(names), 400)]
+    return dataclasses.replace(DATA, node_ids=[*names, *rest])
+
+
+def test_a_text_may_hold_line_ends_and_commas(tmp_path):
+    names = ["ab", "a\nb", "q\r\nr", "qr", "a\rb", "x,y", "l\u2028m", 'say "']
+    data = named(names)
+    path = tmp_path / "ids.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([own] for own in ["id", *names])
+    assert read_nodes(path, data).tolist() == list(range(len(names)))
+
+
+def test_many_ids_are_converted_part_by_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("dgl_lc.training.read_nodes._PART", 3)
+    path = tmp_path / "ids.csv"
+    path.write_text("id\n" + "\n".join(map(str, range(10))))
+    assert read_nodes(path, DATA).tolist() == list(range(10))

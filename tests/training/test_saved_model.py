@@ -13,8 +13,9 @@ from torch import nn
 from dgl_lc.experiments.named_models import MODELS
 from dgl_lc.nn import FSGNN, LCGPRGNN, SGC
 from dgl_lc.training import load_model, predict, save_model
-from dgl_lc.training.saved_model import check_model_file, load_class_names
+from dgl_lc.training.saved_model import check_model_file
 from dgl_lc.training.tensor_files import write_file
+from dgl_lc.training.trained_on import TrainedOn
 
 
 @pytest.mark.parametrize("name", [n for n in MODELS if n.startswith("LC")])
@@ -145,12 +146,30 @@ def test_a_damaged_model_is_refused_or_harmless(tmp_path):
     assert refused > 100
 
 
-def test_class_names_are_kept(tmp_path):
-    save_model(SGC(4, 2), tmp_path / "named.pt", ["cat", "dog"])
-    assert load_class_names(tmp_path / "named.pt") == ["cat", "dog"]
-    assert isinstance(load_model(tmp_path / "named.pt"), SGC)
+def test_names_of_classes_and_features_are_kept(tmp_path):
+    names, columns = ["cat", "dog"], ["age", "size", "x", "y"]
+    save_model(SGC(4, 2), tmp_path / "named.pt", names, columns)
+    model = load_model(tmp_path / "named.pt")
+    assert model.trained_on == TrainedOn(tuple(columns), tuple(names))
+    # They are kept when the model is saved again.
+    save_model(model, tmp_path / "again.pt")
+    assert load_model(tmp_path / "again.pt").trained_on == model.trained_on
     save_model(SGC(4, 2), tmp_path / "plain.pt")
-    assert load_class_names(tmp_path / "plain.pt") is None
+    assert load_model(tmp_path / "plain.pt").trained_on == TrainedOn()
+
+
+def test_names_that_do_not_suit_the_model_are_refused(tmp_path):
+    with pytest.raises(DGLError, match="class_names has 1 entries"):
+        save_model(SGC(4, 2), tmp_path / "model.pt", ["cat"])
+    with pytest.raises(DGLError, match="feat_names has 5 entries"):
+        save_model(SGC(4, 2), tmp_path / "model.pt", feat_names=list("abcde"))
+    for key in ("class_names", "feat_names"):
+        model = SGC(4, 2)
+        content = {"name": "SGC", "config": model.config,
+                   "state": model.state_dict(), key: [1, 2]}  # fmt: skip
+        write_file(tmp_path / "odd.pt", "model", content)
+        with pytest.raises(DGLError, match=f"its {key} should be texts"):
+            load_model(tmp_path / "odd.pt")
 
 
 def test_a_path_that_can_not_be_saved_to_is_refused_before(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from dgl import DGLError
 from dgl.base import DGLWarning
 from tiny_task import DATA, make, stray
 
+from dgl_lc.data import block_model
 from dgl_lc.nn import FSGNN, LCGPRGNN
 from dgl_lc.precompute import block_aggregate, open_store
-from dgl_lc.training import predict, write_predictions
+from dgl_lc.precompute.planning.cpu import MemoryTooSmall
+from dgl_lc.training import predict, save_model, write_predictions
 from dgl_lc.training.prediction_files import check_prediction_file
 
 NODES = torch.tensor([7, 3, 399, 3, 0])
@@ -130,13 +133,55 @@ def test_rows_that_do_not_fit_are_computed_in_blocks(model, tmp_path):
     # Hop features of one node take 192 bytes.
     memory = 2**22
     nodes = torch.arange(399, -1, -1).repeat(100)
-    with pytest.warns(DGLWarning, match="computed in 2 blocks"):
+    with pytest.warns(DGLWarning, match="computed in 2 blocks") as warned:
         found = write_predictions(
             model, DATA, path, rows=rows, nodes=nodes, memory=memory,
             probabilities=True,
         )  # fmt: skip
     assert found.blocks == 2
+    assert warned[0].filename == __file__
     np.testing.assert_allclose(np.load(path), expected(model, nodes), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:the hop features")
+@pytest.mark.parametrize("kind", [LCGPRGNN, FSGNN])
+def test_memory_that_is_said_to_be_enough_is_enough(kind, tmp_path):
+    data = block_model(3000, num_feats=32, num_classes=8, seed=1)
+    model = kind(32, 8, 8, K=3)
+    path = tmp_path / "p.npy"
+    with pytest.raises(DGLError, match="is too small") as refused:
+        write_predictions(model, data, path, memory="64KiB")
+    enough = int(re.search(r"(\d+) MiB would be", str(refused.value))[1])
+    found = write_predictions(
+        model, data, path, memory=f"{enough}MiB", probabilities=True
+    )
+    hops = model.precompute(data.graph, data.feat)
+    wanted = predict(model, hops).softmax(1).numpy()
+    np.testing.assert_allclose(np.load(path), wanted, atol=1e-6)
+    assert found.blocks <= 100
+
+
+def test_blocks_that_do_not_fit_become_smaller(model, tmp_path, monkeypatch):
+    sizes = []
+    real = LCGPRGNN.precompute
+
+    def small(self, graph, feat, **options):
+        sizes.append(len(options.get("nodes", range(400))))
+        # The second block is larger than it seemed, as its frontier may be.
+        if sizes[-1] > (250 if len(sizes) < 3 else 60):
+            raise MemoryTooSmall("memory is too small", 2**20)
+        return real(self, graph, feat, **options)
+
+    monkeypatch.setattr(LCGPRGNN, "precompute", small)
+    path = tmp_path / "p.npy"
+    with pytest.warns(DGLWarning, match="computed in 2 blocks"):
+        found = write_predictions(
+            model, DATA, path, memory="1GiB", probabilities=True
+        )
+    monkeypatch.undo()
+    assert sizes == [400, 200, 200, 100, 50, 50, 50, 50]
+    assert found.blocks == 5
+    np.testing.assert_allclose(np.load(path), expected(model), atol=1e-6)
 
 
 def test_a_model_of_several_filters(tmp_path):
@@ -183,6 +228,8 @@ def test_a_failed_run_leaves_the_earlier_file(model, tmp_path, monkeypatch):
         ({"nodes": torch.tensor([400])}, "nodes holds 400"),
         ({"nodes": torch.tensor([-1])}, "nodes holds -1"),
         ({"nodes": torch.tensor([], dtype=torch.int64)}, "nodes is empty"),
+        ({"nodes": torch.ones(3, dtype=torch.bool)}, "mask of 3 entries"),
+        ({"nodes": 5}, "nodes should be a tensor, an array or a list"),
         ({"class_names": ["a"]}, "class_names has 1 entries"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"memory": "much"}, "memory='much'"),
@@ -198,6 +245,28 @@ def test_features_of_another_width_are_refused(tmp_path):
     model = LCGPRGNN(15, 8, 8)
     with pytest.raises(DGLError, match=r"reads 15 columns .* has 16"):
         write_predictions(model, DATA, tmp_path / "p.csv")
+
+
+def test_a_file_in_one_of_our_folders_is_refused(model, tmp_path):
+    store = tmp_path / "hops"
+    rows = block_aggregate(DATA.graph, DATA.feat, 2, out=store)
+    before = sorted(os.listdir(store))
+    with pytest.raises(DGLError, match="in the folder of a dgl-lc hop"):
+        write_predictions(model, DATA, store / "p.csv", rows=rows)
+    with pytest.raises(DGLError, match="in the folder of a dgl-lc hop"):
+        save_model(model, store / "model.pt")
+    assert sorted(os.listdir(store)) == before
+    # A manifest of anybody else is no reason.
+    (tmp_path / "manifest.json").write_text("{}")
+    write_predictions(model, DATA, tmp_path / "p.csv", rows=rows)
+
+
+def test_a_part_of_a_killed_run_is_replaced(model, tmp_path):
+    path = tmp_path / "p.csv"
+    (tmp_path / ".p.csv.part").write_text("half")
+    (tmp_path / ".p.csv.lock").write_text("")
+    write_predictions(model, DATA, path)
+    assert stray(path) == []
 
 
 def test_other_kinds_of_files_are_refused(tmp_path, monkeypatch):

@@ -160,5 +160,5 @@ def _too_small(needed: int, host_memory: int) -> DGLError:
     return DGLError(
         f"host_memory={format_bytes(host_memory)} is too small: {enough} "
         f"MiB would be enough (host_memory='{enough}MiB'). A result on "
-        f"disk (out=), a graph on disk or fewer nodes= need less."
+        f"disk (out=), a graph on disk or fewer nodes need less."
     )

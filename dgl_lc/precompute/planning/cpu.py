@@ -21,6 +21,20 @@ _SPACE = 1 << 27
 _LEAST_BLOCK = 1 << 16
 
 
+class MemoryTooSmall(DGLError):
+    """A budget is too small for the work.
+
+    Attributes
+    ----------
+    enough : int
+        Bytes that would be enough.
+    """
+
+    def __init__(self, message: str, enough: int):
+        super().__init__(message)
+        self.enough = enough
+
+
 def make_plan(
     work: Work,
     budget: int | None = None,
@@ -102,15 +116,16 @@ def least_bytes(work: Work) -> int:
     )
 
 
-def too_small(work: Work, budget: int) -> DGLError:
+def too_small(work: Work, budget: int) -> MemoryTooSmall:
     """Say how much memory would be enough for this work."""
     # Rounded up, so that what is said is really enough.
     enough = -(-least_bytes(work) // 2**20)
-    return DGLError(
+    return MemoryTooSmall(
         f"memory={format_bytes(budget)} is too small: {enough} MiB would be "
         f"enough (memory='{enough}MiB'). The result takes "
-        f"{format_bytes(work.result_bytes)} of that; fewer nodes=, fewer "
-        f"hops= or a smaller dtype= make it smaller."
+        f"{format_bytes(work.result_bytes)} of that; fewer nodes, fewer "
+        f"hops or a smaller dtype make it smaller.",
+        enough << 20,
     )
 
 

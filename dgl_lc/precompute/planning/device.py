@@ -387,8 +387,8 @@ def _too_small(task: DeviceTask) -> DGLError:
     enough = -(-high // 2**20)
     return DGLError(
         f"memory={format_bytes(budget)} of {task.device} is too small: "
-        f"{enough} MiB would be enough (memory='{enough}MiB'). Fewer nodes= "
-        f"or a smaller dtype= may need less."
+        f"{enough} MiB would be enough (memory='{enough}MiB'). Fewer nodes "
+        f"or a smaller dtype may need less."
     )
 
 
