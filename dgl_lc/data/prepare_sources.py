@@ -304,6 +304,8 @@ def open_nodes(
     stream, table = _open_features(features, reading)
     ids = _ids_beside(features, table, stream, reading)
     beside = table
+    if table is not None and ids is None and nodes is None:
+        _check_no_ids(table, reading)
     if nodes is not None:
         if ids is not None:
             raise DGLError(
@@ -360,7 +362,8 @@ def _ids_beside(
             first = table.names[0]
             unnamed = table.options.get("header") is False
             if table.kinds[first] == TEXT or (
-                unnamed and table.kinds[first] == INT
+                table.kinds[first] == INT
+                and (unnamed or first.lower().endswith("id"))
             ):
                 name = first
         return None if name is None else Column(table, name)
@@ -371,6 +374,22 @@ def _ids_beside(
             found = npz_member(stream.path, _ID_ARRAYS, asked or None)
             return Column(ArrayTable(Member(stream.path, found)), "0")
     return None
+
+
+def _check_no_ids(table: Table, reading: Reading) -> None:
+    """Refuse a table without ids, unless it was asked for.
+
+    A column of ids with an unusual name would become a feature, and the edges
+    would belong to other nodes.
+    """
+    if reading.columns.get("id") != "":
+        raise DGLError(
+            f"features: {table.what} has no column of ids with a usual name; "
+            f"it has {', '.join(map(repr, table.names[:5]))}"
+            f"{' …' if len(table.names) > 5 else ''}. Name the column of ids "
+            f"with columns={{'id': 'NAME'}}, or pass columns={{'id': ''}} if "
+            f"the ids are the numbers of the rows, from 0 on."
+        )
 
 
 def _feature_columns(

@@ -115,8 +115,9 @@ def prepare(
         The folder to write.
     labels : path or array, optional
         A table of ids and labels, or a label for each row of the features:
-        integers or texts; missing ones are empty, null, nan or -1. Default:
-        the column ``label`` of the features or nodes, if there is one.
+        integers or texts. Missing are null, blank texts, and the texts nan,
+        na, n/a, null, none and -1. Default: the column ``label`` of the
+        features or nodes, if there is one.
     split : optional
         Three fractions of the labelled nodes, as ``(0.6, 0.2, 0.2)``; a
         mapping of train, valid and test to ids or masks, or to files of them;
@@ -131,7 +132,9 @@ def prepare(
         split, features. Columns of a text file without a header are called
         "0", "1" and so on. An empty name means that there is none. Default:
         the usual names, otherwise the first two columns of the edges and the
-        first one of other tables.
+        first one of other tables. A table of features whose first column is
+        neither texts nor called something that ends in "id" needs a name
+        here, or "" if the ids are the numbers of the rows.
     id_type : {"int", "text"}, optional
         The type of ids in text files. Default: int if all ids of the first
         block are integers (007 is not).
@@ -141,8 +144,11 @@ def prepare(
     delimiter : str, optional
         What separates values in text files. Default: as the name or the
         first row suggests.
-    add_reverse, drop_loops : bool, optional
-        As in :func:`build_disk_graph`.
+    add_reverse : bool, optional
+        Whether to make the graph undirected: every edge in both directions,
+        once, so that duplicates become one edge.
+    drop_loops : bool, optional
+        Whether to omit self-loops.
     dtype : torch.dtype, optional
         The type in which features are stored: float32, float16 or bfloat16.
     seed : int, optional

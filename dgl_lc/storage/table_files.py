@@ -32,8 +32,8 @@ KIND_WORDS = {
 
 #: What columns have, and what they are usually called, in lower case.
 USUAL_NAMES = {
-    "source": ("src", "source", "from", "head", "u", "src_id", "source_id"),
-    "target": ("dst", "target", "to", "tail", "v", "dst_id", "target_id"),
+    "source": ("src", "source", "from", "head", "src_id", "source_id"),
+    "target": ("dst", "target", "to", "tail", "dst_id", "target_id"),
     "weight": ("weight", "weights", "edge_weight"),
     "id": ("id", "ids", "node", "nodes", "node_id", "nodeid", "nid"),
     "label": ("label", "labels", "class"),
