@@ -1,6 +1,7 @@
 """``dgl-lc prepare``: turn files of your own into a task on disk."""
 
 import argparse
+from functools import partial
 from typing import Any
 
 from .flags import (
@@ -118,7 +119,7 @@ def _run(args: argparse.Namespace) -> int:
         id_type=args.id_type, header=args.header, delimiter=delimiter,
         add_reverse=args.add_reverse, drop_loops=args.drop_loops,
         dtype=getattr(torch, args.dtype), seed=args.seed, memory=args.memory,
-        resume=not args.no_resume,
+        resume=not args.no_resume, report=partial(print, flush=True),
     )  # fmt: skip
     print(data)
     return 0

@@ -7,7 +7,7 @@ from dgl import DGLError
 
 from ..storage.id_table import ELSEWHERE, IdTable
 from ..storage.node_ids import Finder, NodeIds
-from ..storage.table_files import FLOAT, INT, LIST, TEXT, Batch
+from ..storage.table_files import BOOL, FLOAT, INT, LIST, TEXT, Batch
 from ..storage.texts import Texts, parse_integers
 from .classes import is_missing
 from .prepare_sources import Column
@@ -129,7 +129,7 @@ def label_codes(
             f"{table.what}: the labels, column {column.name!r}, are lists."
         )
     kind = TEXT if column.kind == TEXT else column.kind
-    if kind in (INT, FLOAT) and table.options.get("delimiter"):
+    if kind in (INT, FLOAT, BOOL) and table.options.get("delimiter"):
         # The first block of a text file does not say what comes later.
         kind = TEXT
     classes = Classes(table.what)

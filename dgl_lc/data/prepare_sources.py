@@ -24,6 +24,7 @@ from ..storage.integer_table import IntegerTable
 from ..storage.npz_stream import Member, member_names
 from ..storage.parquet_table import ParquetTable
 from ..storage.table_files import (
+    BOOL,
     FLOAT,
     INT,
     LIST,
@@ -37,6 +38,8 @@ from ..storage.table_files import (
 )
 from ..storage.text_table import TextTable
 
+#: Kinds of columns that can be features; true and false are 1 and 0.
+_NUMBERS = {INT, FLOAT, BOOL}
 #: A path, or an array, memory map or tensor.
 Source: TypeAlias = Any
 
@@ -400,7 +403,7 @@ def _feature_columns(
         names = [take_column(table, name, "features") for name in asked]
     else:
         rest = [name for name in table.names if name not in others]
-        names = [n for n in rest if table.kinds[n] in (INT, FLOAT)]
+        names = [n for n in rest if table.kinds[n] in _NUMBERS]
         lists = [n for n in rest if table.kinds[n] == LIST]
         names = names or lists
         if names and lists and names != lists:
@@ -410,7 +413,7 @@ def _feature_columns(
                 f"columns={{'features': …}}."
             )
     kinds = {table.kinds[name] for name in names}
-    good = kinds <= {INT, FLOAT} or (kinds == {LIST} and len(names) == 1)
+    good = kinds <= _NUMBERS or (kinds == {LIST} and len(names) == 1)
     if not names or not good:
         raise DGLError(
             f"{table.what} should have columns of numbers, or one column of "

@@ -6,7 +6,7 @@ What a stage has finished is kept, so that a killed run resumes.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,7 @@ from .prepare_sources import (
     open_values,
 )
 from .prepare_split import Split, mark_split, open_split, split_made_from
+from .prepare_summary import describe_sources
 
 #: The folders of a task, and what is in them.
 _PARTS = {
@@ -88,6 +89,7 @@ def prepare(
     memory: int | str = "4GiB",
     progress: bool | None = None,
     resume: bool = True,
+    report: Callable[[str], None] | None = None,
 ) -> DiskData:
     """Turn files of your own into a task on disk, in bounded memory.
 
@@ -163,6 +165,10 @@ def prepare(
         Whether to resume where a killed run stopped. A folder that was made
         from other files or with other options is then an error; with False
         it is written again.
+    report : function, optional
+        Called at the start with a line of text for each source, which says
+        which of its columns are taken for what, and which are not used. Pass
+        ``print`` to see them.
 
     Returns
     -------
@@ -195,6 +201,11 @@ def prepare(
     reading = Reading(check_columns(columns), header, delimiter, id_type)
     sources = _open(edges, features, labels, split, nodes, reading)
     _check_apart(folder, edges, features, labels, split, nodes)
+    if report is not None:
+        for line in describe_sources(
+            sources.edges, sources.nodes, sources.labels, sources.split
+        ):
+            report(line)
     options = {
         "add_reverse": bool(add_reverse),
         "drop_loops": bool(drop_loops),

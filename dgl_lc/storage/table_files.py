@@ -93,6 +93,8 @@ class Table:
         None where only reading tells.
     options : dict
         How the files are read, where that is not in the files.
+    skipped : list of str
+        Columns that cannot be read, such as dates.
     """
 
     what: str
@@ -100,6 +102,7 @@ class Table:
     kinds: dict[str, str]
     num_rows: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:

@@ -14,6 +14,7 @@ from dgl import DGLError
 from .arrow_columns import texts_of
 from .npy_header import UNREADABLE, open_file, unreadable
 from .table_files import (
+    BOOL,
     FLOAT,
     INT,
     KIND_WORDS,
@@ -36,6 +37,8 @@ _BLOCK_COPIES = 44
 _FIXED_BYTES = 8 << 20
 #: What stands for a number that is missing.
 _NO_NUMBER = ["", "nan", "NaN", "NAN", "null", "NULL", "NA", "N/A"]
+#: What pyarrow reads as booleans, beside 0 and 1.
+_BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")
 #: Rows that are looked at to guess the kind of a column.
 _SAMPLE = 1000
 _DELIMITERS = (",", "\t", ";")
@@ -195,7 +198,7 @@ class TextTable(Table):
     ) -> Iterator[Batch]:
         arrow, reading = self._arrow, self._arrow.csv
         types = {
-            name: arrow.float64() if kind == FLOAT else arrow.string()
+            name: self._arrow_type(name, kind)
             for name, kind in zip(names, kinds, strict=True)
         }
         row, seen = 1 + self.header, 0
@@ -233,13 +236,23 @@ class TextTable(Table):
                     raise _too_long(path) from None
                 raise unreadable(str(path), error) from None
 
+    def _arrow_type(self, name: str, kind: str) -> Any:
+        """The type as which pyarrow reads a column that is wanted as a kind."""
+        if kind == FLOAT and self.kinds[name] != BOOL:
+            return self._arrow.float64()
+        if kind in (FLOAT, BOOL):
+            return self._arrow.bool_()
+        return self._arrow.string()
+
     def _values(
         self, column: Any, name: str, kind: str, place: Batch, missing: bool
     ) -> Values:
-        if kind == FLOAT:
+        if kind in (FLOAT, BOOL):
             if column.null_count and not missing:
                 nulls = column.is_null().to_numpy(zero_copy_only=False)
                 raise missing_value(place.where(int(np.argmax(nulls))), name)
+            if kind == FLOAT and self.kinds[name] == BOOL:
+                column = column.cast("int8")
             return column.to_numpy(zero_copy_only=False)
         texts = texts_of(self._arrow, [column])[0]
         empty = texts.begins[1:] == texts.begins[:-1]
@@ -303,6 +316,8 @@ def _guess_kind(column: Texts) -> str:
     if len(values) and wrong < 0:
         return INT
     filled = [text for text in column[:_SAMPLE].to_list() if text]
+    if filled and all(text in _BOOLEANS for text in filled):
+        return BOOL
     numbers = [text for text in filled if _is_number(text)]
     # 007 is a number for Python, but as an id it is not 7.
     padded = any(re.match("[-+]?0[0-9]", text) for text in numbers)
