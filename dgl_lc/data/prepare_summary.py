@@ -17,10 +17,13 @@ def describe_sources(
     """Say which columns are taken for what, and which are not used."""
     lines = [_edges(edges), _features(nodes, labels, split)]
     ids = nodes.ids
-    if ids is not None and ids.table is not nodes.table:
-        if not isinstance(ids.table, ArrayTable):
-            used = _names_in(ids.table, ids, labels, split)
-            lines.append(f"nodes: id {ids.name!r}{_rest(ids.table, used)}")
+    if (
+        ids is not None
+        and ids.table is not nodes.table
+        and not isinstance(ids.table, ArrayTable)
+    ):
+        used = _names_in(ids.table, ids, labels, split)
+        lines.append(f"nodes: id {ids.name!r}{_rest(ids.table, used)}")
     if labels is not None:
         lines.append(f"labels: {_values(labels, 'label', nodes)}")
     if isinstance(split, tuple):

@@ -285,10 +285,20 @@ def test_other_inputs_or_options_are_an_error(tmp_path):
     prepare(**options, out=tmp_path / "out")
     with pytest.raises(DGLError, match=r"drop_loops.*resume=False"):
         prepare(**options, out=tmp_path / "out", drop_loops=True)
+    write_csv(tmp_path / "y.csv", {"id": content.ids, "y": content.ids})
+    with pytest.raises(DGLError) as caught:
+        prepare(**options, out=tmp_path / "out", labels=tmp_path / "y.csv")
+    assert "it was made from the file x.csv, asked for is y.csv" in str(
+        caught.value
+    )
     content.feat[0] = 7
     write_csv(options["features"], node_columns(content))
-    with pytest.raises(DGLError, match="holds something else"):
+    with pytest.raises(DGLError) as caught:
         prepare(**options, out=tmp_path / "out")
+    message = str(caught.value)
+    assert message.count("the file x.csv has changed (size, time)") == 1
+    assert "inode" not in message
+    assert "{" not in message
     data = prepare(**options, out=tmp_path / "out", resume=False)
     check_task(data, content)
 
