@@ -82,6 +82,25 @@ def encode_labels(
     return _named(numbers, numbers != -1)
 
 
+def fill_missing(values: Any, argument: str) -> Any:
+    """Return labels in which -1 or an empty text stands for None.
+
+    Arrays of numbers or texts are returned as they are.
+
+    >>> fill_missing([1, None], "labels")
+    array([ 1, -1])
+    """
+    if isinstance(values, torch.Tensor):
+        return values
+    array = np.asanyarray(values)
+    if array.dtype != object:
+        return values
+    found = _integers_or_texts(array, argument)
+    if found.dtype == object:
+        found[np.equal(found, None)] = ""
+    return found
+
+
 def _objects(values: Any) -> np.ndarray:
     try:
         return np.array(list(values), dtype=object)

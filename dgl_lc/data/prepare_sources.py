@@ -37,6 +37,7 @@ from ..storage.table_files import (
     unknown_format,
 )
 from ..storage.text_table import TextTable
+from .classes import fill_missing
 
 #: Kinds of columns that can be features; true and false are 1 and 0.
 _NUMBERS = {INT, FLOAT, BOOL}
@@ -235,7 +236,11 @@ def check_columns(columns: Mapping[str, Any] | None) -> dict[str, Any]:
             )
     features = found.get("features")
     if isinstance(features, str):
-        found["features"] = [name for name in features.split(",") if name]
+        features = [name for name in features.split(",") if name]
+        found["features"] = features
+    for name in features or ():
+        if features.count(name) > 1:
+            raise DGLError(f"columns['features'] names {name!r} twice.")
     return found
 
 
@@ -305,6 +310,10 @@ def open_nodes(
         Whether labels and split come from elsewhere.
     """
     stream, table = _open_features(features, reading)
+    if table is not None and table.num_rows == 0:
+        raise DGLError(
+            f"features: {table.what} has no rows: give one for each node."
+        )
     ids = _ids_beside(features, table, stream, reading)
     beside = table
     if table is not None and ids is None and nodes is None:
@@ -427,6 +436,8 @@ def open_values(
     source: Source, role: str, argument: str, reading: Reading
 ) -> Column:
     """Open labels or a split: ids and values, or values in the nodes' order."""
+    if role == "label" and not isinstance(source, (str, os.PathLike)):
+        source = fill_missing(source, argument)
     arrays = _LABEL_ARRAYS if role == "label" else ()
     table = reading.table(source, argument, arrays)
     if len(table.names) == 1:

@@ -21,6 +21,7 @@ from ..storage import disk_features, disk_graph, node_ids
 from ..storage.array_stream import ArrayStream
 from ..storage.array_table import EdgeTable
 from ..storage.disk_features import DiskFeatures, check_stored
+from ..storage.edge_sorter import WeightConflict
 from ..storage.edge_sources import EdgeSource
 from ..storage.feature_rows import FeatureRows
 from ..storage.folder import (
@@ -378,12 +379,19 @@ class _Preparation:
         self._write_labels(seed)
         edges, weights = self._edge_list()
         self.feat = self._write_features(dtype)
-        self.graph = build_disk_graph(
-            edges, len(self.ids), self._folder / "graph",
-            memory=self._budget.memory, add_reverse=add_reverse,
-            drop_loops=drop_loops, progress=self._progress, weights=weights,
-            weight_dtype=None if weights is None else "float32",
-        )  # fmt: skip
+        try:
+            self.graph = build_disk_graph(
+                edges, len(self.ids), self._folder / "graph",
+                memory=self._budget.memory, add_reverse=add_reverse,
+                drop_loops=drop_loops, progress=self._progress,
+                weights=weights,
+                weight_dtype=None if weights is None else "float32",
+            )  # fmt: skip
+        except WeightConflict as error:
+            # Users know their file and ids, not our list and node numbers.
+            ids = self.ids.of(np.array(error.ends)).tolist()
+            what = self._sources.edges.table.what
+            raise WeightConflict(what, ids, error.weights) from None
 
     def _write_ids(self) -> NodeIds:
         nodes = self._sources.nodes

@@ -5,6 +5,7 @@ row. Which one it is follows from the file's schema or, for text files, from
 the first block; a later row that contradicts it is an error.
 """
 
+import codecs
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -222,6 +223,15 @@ def unknown_format(path: Path, argument: str) -> DGLError:
         f"{argument}: {path} is of no known format, by its name. Known are "
         f".csv, .tsv and .txt (also .gz and .zst), .parquet, .npy and .npz."
     )
+
+
+def check_encoding(path: Path, begin: bytes) -> None:
+    """Refuse a text file whose first bytes say that it is utf-16."""
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DGLError(
+            f"{path} is encoded in utf-16: convert it to utf-8, such as with "
+            f"iconv -f utf-16 -t utf-8."
+        )
 
 
 def import_arrow(path: Path) -> Any:

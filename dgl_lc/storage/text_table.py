@@ -24,6 +24,7 @@ from .table_files import (
     Batch,
     Table,
     Values,
+    check_encoding,
     import_arrow,
     missing_value,
 )
@@ -78,14 +79,17 @@ class TextTable(Table):
             names, rows, header = self._first_rows(path, header, delimiter)
             # A file that has nothing but a header does not tell the kinds.
             if len(rows[0]):
+                num_rows = None
                 break
+        else:
+            num_rows = 0
         kinds = {
             name: _guess_kind(column)
             for name, column in zip(names, rows, strict=True)
         }
         self.header = bool(header)
         options = {"header": self.header, "delimiter": self._delimiter}
-        super().__init__(what, files, kinds, None, options)
+        super().__init__(what, files, kinds, num_rows, options)
 
     def _first_rows(
         self, path: Path, header: bool | None, delimiter: str | None
@@ -116,6 +120,7 @@ class TextTable(Table):
                 found = stream.read(_BLOCK)
             except (*UNREADABLE, self._arrow.ArrowException) as error:
                 raise unreadable(str(path), error) from None
+        check_encoding(path, found)
         if len(found) == _BLOCK:
             # The last row may not be whole.
             cut = found.rfind(b"\n")
@@ -269,8 +274,8 @@ class TextTable(Table):
         if wrong >= 0:
             raise DGLError(
                 f"{place.where(wrong)}: column {name!r} holds "
-                f"{texts.take(np.array([wrong]))[0]!r}, but the rows before it "
-                f"hold integers of 64 bits: if the ids are texts, pass "
+                f"{texts.take(np.array([wrong]))[0]!r}, which is not an "
+                f"integer of 64 bits: if the ids are texts, pass "
                 f'id_type="text".'
             )
         return values
