@@ -97,7 +97,7 @@ def fill_missing(values: Any, argument: str) -> Any:
         return values
     found = _integers_or_texts(array, argument)
     if found.dtype == object:
-        found[np.equal(found, None)] = ""
+        found[[value is None for value in found]] = ""
     return found
 
 

@@ -238,8 +238,9 @@ def check_columns(columns: Mapping[str, Any] | None) -> dict[str, Any]:
     if isinstance(features, str):
         features = [name for name in features.split(",") if name]
         found["features"] = features
-    for name in features or ():
-        if features.count(name) > 1:
+    names = list(features or ())
+    for name in names:
+        if names.count(name) > 1:
             raise DGLError(f"columns['features'] names {name!r} twice.")
     return found
 

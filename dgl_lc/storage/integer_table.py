@@ -90,7 +90,9 @@ def _first_rows(path: Path) -> tuple[list[str], list[str]]:
         raise unreadable(str(path), error) from None
     check_encoding(path, lines[0])
     rows = [
-        line.decode(errors="replace").strip().split(",") if line.strip() else []
+        line.decode("utf-8-sig", "replace").strip().split(",")
+        if line.strip()
+        else []
         for line in lines
     ]
     if not rows[0]:

@@ -351,6 +351,24 @@ def test_integers_need_no_further_package(tmp_path, monkeypatch):
         check_task(task, content)
 
 
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+def test_the_mark_of_an_encoding_is_no_header(
+    tmp_path, monkeypatch, has_pyarrow
+):
+    if not has_pyarrow:
+        without_pyarrow(monkeypatch)
+    for text in ("0,1\n1,2\n", "src,dst\n0,1\n1,2\n"):
+        (tmp_path / "e.csv").write_text(text, encoding="utf-8-sig")
+        data = prepare(
+            tmp_path / "e.csv", np.ones((3, 1)), tmp_path / "out",
+            resume=False,
+        )  # fmt: skip
+        assert data.graph.num_edges() == 2
+    (tmp_path / "e.csv").write_text("0,1\n", encoding="utf-16")
+    with pytest.raises(DGLError, match="is encoded in utf-16"):
+        prepare(tmp_path / "e.csv", np.ones((3, 1)), tmp_path / "new")
+
+
 @pytest.mark.parametrize("form", ["csv", "csv.zst", "tsv", "parquet"])
 def test_other_formats_name_the_extra(tmp_path, monkeypatch, form):
     options = arguments(tmp_path / "in", make_content(), form)
