@@ -34,7 +34,9 @@ def add_command(commands: Commands) -> None:
         epilog="Files are csv, tsv or txt (also .gz and .zst), parquet, npy "
         "or npz, or folders of csv or parquet files. Columns have usual names "
         "by default, such as src, dst, id and label; otherwise the first ones "
-        "are used. Columns of files without a header are called 0, 1 and so "
+        "are used, and printed. Features need a column of ids, or "
+        "--id-column '' if the ids are the numbers of the rows. Columns "
+        "of files without a header are called 0, 1 and so "
         "on. An empty name means that there is no such column.",
     )
     add = parser.add_argument
