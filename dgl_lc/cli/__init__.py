@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from .. import __version__
+from .shell_words import name_flags
 
 #: The commands and their help. The module of the same name here defines
 #: ``add_command``, which adds the command's parser and sets its defaults:
@@ -51,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
     It is 2 if an argument is wrong, and 130 after Ctrl-C.
     """
     argv = sys.argv[1:] if argv is None else argv
-    kept = None
+    args = kept = None
     with _warnings_as_lines(), _signals_interrupt() as received:
         try:
             args = _make_parser(argv).parse_args(argv)
@@ -60,12 +61,12 @@ def main(argv: list[str] | None = None) -> int:
         except BaseException as error:
             # Libraries may turn an interrupt into an error of their own.
             if not received and not isinstance(error, KeyboardInterrupt):
-                return _report(error)
+                return _report(error, args)
             _say(f"interrupted; {kept}" if kept else "interrupted")
             return 128 + (received or [signal.SIGINT])[0]
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, args: argparse.Namespace | None) -> int:
     """Print an error that a user can mend in one line; raise any other."""
     if isinstance(error, BrokenPipeError):
         return 0
@@ -73,7 +74,7 @@ def _report(error: BaseException) -> int:
     dgl_error = getattr(sys.modules.get("dgl"), "DGLError", OSError)
     if not isinstance(error, (dgl_error, OSError, MemoryError)):
         raise error
-    _say(str(error) or "there is not enough memory")
+    _say(name_flags(str(error), args) or "there is not enough memory")
     return 2
 
 

@@ -245,7 +245,8 @@ def add_reverse_flag(parser: argparse.ArgumentParser) -> None:
     """Add ``--add-reverse``."""
     parser.add_argument(
         "--add-reverse", action="store_true",
-        help="add the reverse of every edge of the data set",
+        help="make the graph undirected: every edge in both directions, "
+        "once, so that duplicates become one edge",
     )  # fmt: skip
 
 

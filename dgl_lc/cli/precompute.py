@@ -42,6 +42,9 @@ def add_command(commands: Commands) -> None:
         help="compute only the rows of training, validation and test "
         "nodes")  # fmt: skip
     add_reverse_flag(parser)
+    add("--no-resume", action="store_true",
+        help="compute the hop features again, instead of resuming or opening "
+        "the store")  # fmt: skip
     parser.set_defaults(
         run=_run,
         kept="the same command resumes after the last whole column block",
@@ -74,7 +77,7 @@ def _run(args: argparse.Namespace) -> int:
         self_loop=not args.no_self_loop, nodes=nodes, device=args.device,
         memory=args.memory, host_memory=args.host_memory,
         dtype=args.dtype and getattr(torch, args.dtype), out=args.out,
-        **edge_weight(data.graph),
+        resume=not args.no_resume, **edge_weight(data.graph),
     )  # fmt: skip
     print(hops)
     return 0

@@ -1,6 +1,7 @@
 """``dgl-lc prepare``: turn files of your own into a task on disk."""
 
 import argparse
+from functools import partial
 from typing import Any
 
 from .flags import (
@@ -33,7 +34,9 @@ def add_command(commands: Commands) -> None:
         epilog="Files are csv, tsv or txt (also .gz and .zst), parquet, npy "
         "or npz, or folders of csv or parquet files. Columns have usual names "
         "by default, such as src, dst, id and label; otherwise the first ones "
-        "are used. Columns of files without a header are called 0, 1 and so "
+        "are used, and printed. Features need a column of ids, or "
+        "--id-column '' if the ids are the numbers of the rows. Columns "
+        "of files without a header are called 0, 1 and so "
         "on. An empty name means that there is no such column.",
     )
     add = parser.add_argument
@@ -118,7 +121,7 @@ def _run(args: argparse.Namespace) -> int:
         id_type=args.id_type, header=args.header, delimiter=delimiter,
         add_reverse=args.add_reverse, drop_loops=args.drop_loops,
         dtype=getattr(torch, args.dtype), seed=args.seed, memory=args.memory,
-        resume=not args.no_resume,
+        resume=not args.no_resume, report=partial(print, flush=True),
     )  # fmt: skip
     print(data)
     return 0

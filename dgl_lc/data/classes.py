@@ -6,8 +6,20 @@ import numpy as np
 import torch
 from dgl import DGLError
 
-#: Texts that stand for a label that is missing.
-_NO_LABEL = ("", "nan", "NaN", "null", "NULL", "None", "<NA>")
+#: Texts that stand for a label that is missing, in lower case.
+_NO_LABEL = ("", "nan", "na", "n/a", "<na>", "null", "none", "-1", "-1.0")
+
+
+def is_missing(text: str) -> bool:
+    """Tell whether a text stands for a label that is missing.
+
+    These do, in upper and lower case: nothing or blanks, nan, na, n/a, <na>,
+    null, none and -1.
+
+    >>> is_missing("N/A"), is_missing("-1"), is_missing("0")
+    (True, True, False)
+    """
+    return text.strip().lower() in _NO_LABEL
 
 
 class EncodedLabels(NamedTuple):
@@ -23,8 +35,9 @@ def encode_labels(
 ) -> EncodedLabels:
     """Turn labels into classes 0 to C - 1, and -1 where there is none.
 
-    Missing are -1, None, NaN and "". Integers are sorted by value and texts as
-    texts; integers from 0 to C - 1 are the classes and need no names.
+    Missing are -1, None, NaN and the texts of :func:`is_missing`. Integers are
+    sorted by value and texts as texts; integers from 0 to C - 1 are the
+    classes and need no names.
 
     Parameters
     ----------
@@ -69,6 +82,25 @@ def encode_labels(
     return _named(numbers, numbers != -1)
 
 
+def fill_missing(values: Any, argument: str) -> Any:
+    """Return labels in which -1 or an empty text stands for None.
+
+    Arrays of numbers or texts are returned as they are.
+
+    >>> fill_missing([1, None], "labels")
+    array([ 1, -1])
+    """
+    if isinstance(values, torch.Tensor):
+        return values
+    array = np.asanyarray(values)
+    if array.dtype != object:
+        return values
+    found = _integers_or_texts(array, argument)
+    if found.dtype == object:
+        found[[value is None for value in found]] = ""
+    return found
+
+
 def _objects(values: Any) -> np.ndarray:
     try:
         return np.array(list(values), dtype=object)
@@ -96,10 +128,10 @@ def _integers_or_texts(array: np.ndarray, argument: str) -> np.ndarray:
 
 
 def _label(value: Any, argument: str) -> int | str | None:
-    if isinstance(value, str):
-        return None if value in _NO_LABEL else value
-    if value is None or str(value) in _NO_LABEL:
+    if value is None or is_missing(str(value)):
         return None
+    if isinstance(value, str):
+        return value
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, float) and value.is_integer():

@@ -163,8 +163,8 @@ class NodeData:
         x : array, tensor or sparse matrix
             Features, a row for each node.
         y : array, tensor or sequence
-            Labels: classes counted from 0, or texts; -1, None, NaN or ""
-            where there is none.
+            Labels: classes counted from 0, or texts. Missing are -1, None,
+            NaN, blank texts, and the texts nan, na, n/a, null, none and -1.
         node_ids : array or sequence, optional
             The user's own id of each node.
         split : sequence of float, or mapping, optional
@@ -288,8 +288,9 @@ class NodeData:
             The columns of nodes that are features. Default: all columns of
             numbers (not of bools) that are nothing else.
         label : column, optional
-            The column of nodes with the class: integers, or texts. -1, None,
-            NaN or "" where there is none.
+            The column of nodes with the class: integers, or texts. Missing
+            are -1, None, NaN, blank texts, and the texts nan, na, n/a, null,
+            none and -1.
         split : column, sequence of float, or mapping, optional
             The column of nodes that holds "train", "valid" or "test"; or
             three fractions of the labelled nodes; or ids or masks of

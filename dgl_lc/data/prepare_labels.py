@@ -7,14 +7,13 @@ from dgl import DGLError
 
 from ..storage.id_table import ELSEWHERE, IdTable
 from ..storage.node_ids import Finder, NodeIds
-from ..storage.table_files import FLOAT, INT, LIST, TEXT, Batch
+from ..storage.table_files import BOOL, FLOAT, INT, LIST, TEXT, Batch
 from ..storage.texts import Texts, parse_integers
+from .classes import is_missing
 from .prepare_sources import Column
 
 #: More than these are no classes but something else.
 _MOST_CLASSES = 100_000
-#: Texts that stand for a label that is missing.
-_NO_LABEL = ("", "nan", "NaN", "null", "NULL", "None")
 #: What a node has before its label is known.
 UNSET = -1
 #: What a node has whose label is given, and is missing.
@@ -79,7 +78,7 @@ class Classes:
         integers 0 to C - 1, they are the classes and need no names.
         """
         values: list = list(self.values)
-        kept = [v for v in values if v not in _NO_LABEL]
+        kept = [v for v in values if not is_missing(str(v))]
         numbers = _as_integers(kept)
         if numbers is not None:
             found = dict(zip(kept, numbers, strict=True))
@@ -130,7 +129,7 @@ def label_codes(
             f"{table.what}: the labels, column {column.name!r}, are lists."
         )
     kind = TEXT if column.kind == TEXT else column.kind
-    if kind in (INT, FLOAT) and table.options.get("delimiter"):
+    if kind in (INT, FLOAT, BOOL) and table.options.get("delimiter"):
         # The first block of a text file does not say what comes later.
         kind = TEXT
     classes = Classes(table.what)

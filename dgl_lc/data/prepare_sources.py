@@ -24,6 +24,7 @@ from ..storage.integer_table import IntegerTable
 from ..storage.npz_stream import Member, member_names
 from ..storage.parquet_table import ParquetTable
 from ..storage.table_files import (
+    BOOL,
     FLOAT,
     INT,
     LIST,
@@ -36,7 +37,10 @@ from ..storage.table_files import (
     unknown_format,
 )
 from ..storage.text_table import TextTable
+from .classes import fill_missing
 
+#: Kinds of columns that can be features; true and false are 1 and 0.
+_NUMBERS = {INT, FLOAT, BOOL}
 #: A path, or an array, memory map or tensor.
 Source: TypeAlias = Any
 
@@ -232,7 +236,12 @@ def check_columns(columns: Mapping[str, Any] | None) -> dict[str, Any]:
             )
     features = found.get("features")
     if isinstance(features, str):
-        found["features"] = [name for name in features.split(",") if name]
+        features = [name for name in features.split(",") if name]
+        found["features"] = features
+    names = list(features or ())
+    for name in names:
+        if names.count(name) > 1:
+            raise DGLError(f"columns['features'] names {name!r} twice.")
     return found
 
 
@@ -302,8 +311,14 @@ def open_nodes(
         Whether labels and split come from elsewhere.
     """
     stream, table = _open_features(features, reading)
+    if table is not None and table.num_rows == 0:
+        raise DGLError(
+            f"features: {table.what} has no rows: give one for each node."
+        )
     ids = _ids_beside(features, table, stream, reading)
     beside = table
+    if table is not None and ids is None and nodes is None:
+        _check_no_ids(table, reading)
     if nodes is not None:
         if ids is not None:
             raise DGLError(
@@ -360,7 +375,8 @@ def _ids_beside(
             first = table.names[0]
             unnamed = table.options.get("header") is False
             if table.kinds[first] == TEXT or (
-                unnamed and table.kinds[first] == INT
+                table.kinds[first] == INT
+                and (unnamed or first.lower().endswith("id"))
             ):
                 name = first
         return None if name is None else Column(table, name)
@@ -373,6 +389,22 @@ def _ids_beside(
     return None
 
 
+def _check_no_ids(table: Table, reading: Reading) -> None:
+    """Refuse a table without ids, unless it was asked for.
+
+    A column of ids with an unusual name would become a feature, and the edges
+    would belong to other nodes.
+    """
+    if reading.columns.get("id") != "":
+        raise DGLError(
+            f"features: {table.what} has no column of ids with a usual name; "
+            f"it has {', '.join(map(repr, table.names[:5]))}"
+            f"{' …' if len(table.names) > 5 else ''}. Name the column of ids "
+            f"with columns={{'id': 'NAME'}}, or pass columns={{'id': ''}} if "
+            f"the ids are the numbers of the rows, from 0 on."
+        )
+
+
 def _feature_columns(
     table: Table, others: set[str | None], reading: Reading
 ) -> list[str]:
@@ -381,7 +413,7 @@ def _feature_columns(
         names = [take_column(table, name, "features") for name in asked]
     else:
         rest = [name for name in table.names if name not in others]
-        names = [n for n in rest if table.kinds[n] in (INT, FLOAT)]
+        names = [n for n in rest if table.kinds[n] in _NUMBERS]
         lists = [n for n in rest if table.kinds[n] == LIST]
         names = names or lists
         if names and lists and names != lists:
@@ -391,7 +423,7 @@ def _feature_columns(
                 f"columns={{'features': …}}."
             )
     kinds = {table.kinds[name] for name in names}
-    good = kinds <= {INT, FLOAT} or (kinds == {LIST} and len(names) == 1)
+    good = kinds <= _NUMBERS or (kinds == {LIST} and len(names) == 1)
     if not names or not good:
         raise DGLError(
             f"{table.what} should have columns of numbers, or one column of "
@@ -405,6 +437,8 @@ def open_values(
     source: Source, role: str, argument: str, reading: Reading
 ) -> Column:
     """Open labels or a split: ids and values, or values in the nodes' order."""
+    if role == "label" and not isinstance(source, (str, os.PathLike)):
+        source = fill_missing(source, argument)
     arrays = _LABEL_ARRAYS if role == "label" else ()
     table = reading.table(source, argument, arrays)
     if len(table.names) == 1:

@@ -117,6 +117,13 @@ def _open_part(source: Any, name: str, reading: Reading) -> Column:
     table = reading.table(source, f"split[{name!r}]", (name,))
     column = table.names[0]
     if len(table.names) > 1:
+        words = reading.find(table, "split", strict=False)
+        if words is not None:
+            raise DGLError(
+                f"split[{name!r}]: {table.what} has the column {words!r}, the "
+                f"part of each node: give this file alone as the split, or a "
+                f"file that has only the ids of this part."
+            )
         column = reading.find(table, "id", strict=False) or column
     return Column(table, column)
 

@@ -6,7 +6,7 @@ What a stage has finished is kept, so that a killed run resumes.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from ..storage import disk_features, disk_graph, node_ids
 from ..storage.array_stream import ArrayStream
 from ..storage.array_table import EdgeTable
 from ..storage.disk_features import DiskFeatures, check_stored
+from ..storage.edge_sorter import WeightConflict
 from ..storage.edge_sources import EdgeSource
 from ..storage.feature_rows import FeatureRows
 from ..storage.folder import (
@@ -53,6 +54,7 @@ from .prepare_sources import (
     open_values,
 )
 from .prepare_split import Split, mark_split, open_split, split_made_from
+from .prepare_summary import describe_sources
 
 #: The folders of a task, and what is in them.
 _PARTS = {
@@ -88,6 +90,7 @@ def prepare(
     memory: int | str = "4GiB",
     progress: bool | None = None,
     resume: bool = True,
+    report: Callable[[str], None] | None = None,
 ) -> DiskData:
     """Turn files of your own into a task on disk, in bounded memory.
 
@@ -115,8 +118,9 @@ def prepare(
         The folder to write.
     labels : path or array, optional
         A table of ids and labels, or a label for each row of the features:
-        integers or texts; missing ones are empty, null, nan or -1. Default:
-        the column ``label`` of the features or nodes, if there is one.
+        integers or texts. Missing are null, blank texts, and the texts nan,
+        na, n/a, null, none and -1. Default: the column ``label`` of the
+        features or nodes, if there is one.
     split : optional
         Three fractions of the labelled nodes, as ``(0.6, 0.2, 0.2)``; a
         mapping of train, valid and test to ids or masks, or to files of them;
@@ -131,7 +135,9 @@ def prepare(
         split, features. Columns of a text file without a header are called
         "0", "1" and so on. An empty name means that there is none. Default:
         the usual names, otherwise the first two columns of the edges and the
-        first one of other tables.
+        first one of other tables. A table of features whose first column is
+        neither texts nor called something that ends in "id" needs a name
+        here, or "" if the ids are the numbers of the rows.
     id_type : {"int", "text"}, optional
         The type of ids in text files. Default: int if all ids of the first
         block are integers (007 is not).
@@ -141,8 +147,11 @@ def prepare(
     delimiter : str, optional
         What separates values in text files. Default: as the name or the
         first row suggests.
-    add_reverse, drop_loops : bool, optional
-        As in :func:`build_disk_graph`.
+    add_reverse : bool, optional
+        Whether to make the graph undirected: every edge in both directions,
+        once, so that duplicates become one edge.
+    drop_loops : bool, optional
+        Whether to omit self-loops.
     dtype : torch.dtype, optional
         The type in which features are stored: float32, float16 or bfloat16.
     seed : int, optional
@@ -157,6 +166,10 @@ def prepare(
         Whether to resume where a killed run stopped. A folder that was made
         from other files or with other options is then an error; with False
         it is written again.
+    report : function, optional
+        Called at the start with a line of text for each source, which says
+        which of its columns are taken for what, and which are not used. Pass
+        ``print`` to see them.
 
     Returns
     -------
@@ -189,6 +202,11 @@ def prepare(
     reading = Reading(check_columns(columns), header, delimiter, id_type)
     sources = _open(edges, features, labels, split, nodes, reading)
     _check_apart(folder, edges, features, labels, split, nodes)
+    if report is not None:
+        for line in describe_sources(
+            sources.edges, sources.nodes, sources.labels, sources.split
+        ):
+            report(line)
     options = {
         "add_reverse": bool(add_reverse),
         "drop_loops": bool(drop_loops),
@@ -361,12 +379,19 @@ class _Preparation:
         self._write_labels(seed)
         edges, weights = self._edge_list()
         self.feat = self._write_features(dtype)
-        self.graph = build_disk_graph(
-            edges, len(self.ids), self._folder / "graph",
-            memory=self._budget.memory, add_reverse=add_reverse,
-            drop_loops=drop_loops, progress=self._progress, weights=weights,
-            weight_dtype=None if weights is None else "float32",
-        )  # fmt: skip
+        try:
+            self.graph = build_disk_graph(
+                edges, len(self.ids), self._folder / "graph",
+                memory=self._budget.memory, add_reverse=add_reverse,
+                drop_loops=drop_loops, progress=self._progress,
+                weights=weights,
+                weight_dtype=None if weights is None else "float32",
+            )  # fmt: skip
+        except WeightConflict as error:
+            # Users know their file and ids, not our list and node numbers.
+            ids = self.ids.of(np.array(error.ends)).tolist()
+            what = self._sources.edges.table.what
+            raise WeightConflict(what, ids, error.weights) from None
 
     def _write_ids(self) -> NodeIds:
         nodes = self._sources.nodes

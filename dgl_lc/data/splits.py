@@ -62,7 +62,9 @@ def check_fractions(fractions: Sequence[float]) -> None:
         given = [float(part) for part in fractions]
     except (TypeError, ValueError):
         given = []
-    if len(given) != 3 or min(given) <= 0 or sum(given) > 1 + 1e-9:
+    # Comparisons with nan are false.
+    positive = len(given) == 3 and all(part > 0 for part in given)
+    if not (positive and sum(given) <= 1 + 1e-9):
         raise DGLError(
             f"split should be three positive fractions for training, "
             f"validation and test nodes, at most 1 together, got "

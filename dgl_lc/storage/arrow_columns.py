@@ -71,6 +71,8 @@ def to_values(
     found = kind_of(arrow, column.type)
     if arrow.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if found == BOOL and kind == FLOAT:
+        column, found = column.cast("int8"), INT
     if found != kind and {found, kind} != {INT, FLOAT}:
         raise DGLError(
             f"{batch.file}: column {name!r} holds {column.type}, but "

@@ -27,6 +27,31 @@ from .work_space import WorkSpace, array_bytes
 _RANGE_BYTES = 8 + 5 * array_bytes(1, "u1")
 
 
+class WeightConflict(DGLError):
+    """The error for an edge that occurs again with another weight.
+
+    Parameters
+    ----------
+    what : str
+        Names the edges.
+    ends : list
+        The two nodes, or their ids.
+    weights : list
+        The two weights.
+    """
+
+    def __init__(self, what: str, ends: list[Any], weights: list[Any]):
+        self.ends = ends
+        self.weights = weights
+        super().__init__(
+            f"{what}: the edge between the nodes {ends[0]!r} and {ends[1]!r} "
+            f"occurs with the weights {weights[0]} and {weights[1]}, and with "
+            f"add_reverse=True an edge has one weight in both directions. Give "
+            f"it one weight, or give the edges of both directions and omit "
+            f"add_reverse."
+        )
+
+
 class EdgeSorter:
     """Sorts the edges of a source into the files of a graph.
 
@@ -315,13 +340,10 @@ class EdgeSorter:
     ) -> DGLError:
         """The error for an edge that occurs again with another weight."""
         row = int(np.searchsorted(rows.starts, place, "right")) - 1
-        return DGLError(
-            f"{self._source.what}: the edge between the nodes {sources[place]} "
-            f"and {rows.first + row} occurs with the weights "
-            f"{weights[place - 1]} and {weights[place]}, and with "
-            f"add_reverse=True an edge has one weight in both directions. Give "
-            f"it one weight, or give the edges of both directions and omit "
-            f"add_reverse."
+        return WeightConflict(
+            self._source.what,
+            [int(sources[place]), int(rows.first) + row],
+            [weights[place - 1], weights[place]],
         )
 
     def _range_end(self, low: int, counts: EdgeCounts) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 from dgl import DGLError
 
 from .._common.json_files import read_json
+from .differences import describe_differences
 from .manifest import (
     MANIFEST,
     OLD_FORMATS,
@@ -327,22 +328,16 @@ def _is_draft(path: Path) -> bool:
 def _check_alike(
     path: Path, found: dict[str, Any], head: dict[str, Any]
 ) -> None:
-    texts = []
-    for part in head:
-        old, new = found.get(part), head[part]
-        if old == new:
-            continue
-        if not (isinstance(old, dict) and isinstance(new, dict)):
-            old, new = {part: old}, {part: new}
-        texts += [
-            f"it was made with {name}={old.get(name)!r}, asked for is "
-            f"{new.get(name)!r}"
-            for name in sorted({*old, *new})
-            if old.get(name) != new.get(name)
-        ]
+    texts: list[str] = []
+    for part, new in head.items():
+        old = found.get(part)
+        are_parts = isinstance(old, dict) and isinstance(new, dict)
+        texts += describe_differences(old, new, "" if are_parts else part)
     if texts:
+        # A file may have several of the parts.
+        text = "; ".join(dict.fromkeys(texts))
         raise DGLError(
-            f"{path} holds something else: {'; '.join(texts)}. Choose another "
+            f"{path} holds something else: {text}. Choose another "
             f"folder, or write this one again with resume=False."
         )
 

@@ -9,7 +9,7 @@ from dgl import DGLError
 
 from .csv_file import CSV_BYTES, read_tables
 from .npy_header import UNREADABLE, open_file, unreadable
-from .table_files import INT, PACKED, Batch, Table, import_arrow
+from .table_files import INT, PACKED, Batch, Table, check_encoding, import_arrow
 
 
 class IntegerTable(Table):
@@ -88,8 +88,11 @@ def _first_rows(path: Path) -> tuple[list[str], list[str]]:
             lines = [file.readline(1 << 16) for _ in range(2)]
     except UNREADABLE as error:
         raise unreadable(str(path), error) from None
+    check_encoding(path, lines[0])
     rows = [
-        line.decode(errors="replace").strip().split(",") if line.strip() else []
+        line.decode("utf-8-sig", "replace").strip().split(",")
+        if line.strip()
+        else []
         for line in lines
     ]
     if not rows[0]:

@@ -65,7 +65,8 @@ class ParquetTable(Table):
                 rows += count
                 footer = _FOOTER_COPIES * file.metadata.serialized_size
                 self._footer_bytes = max(self._footer_bytes, footer)
-        super().__init__(what, files, kinds, rows)
+        skipped = [name for name in self._types if name not in kinds]
+        super().__init__(what, files, kinds, rows, skipped=skipped)
 
     def _kinds(self, schema: Any) -> dict[str, str]:
         """The kind of each column that can be read."""

@@ -5,6 +5,7 @@ row. Which one it is follows from the file's schema or, for text files, from
 the first block; a later row that contradicts it is an error.
 """
 
+import codecs
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,8 +33,8 @@ KIND_WORDS = {
 
 #: What columns have, and what they are usually called, in lower case.
 USUAL_NAMES = {
-    "source": ("src", "source", "from", "head", "u", "src_id", "source_id"),
-    "target": ("dst", "target", "to", "tail", "v", "dst_id", "target_id"),
+    "source": ("src", "source", "from", "head", "src_id", "source_id"),
+    "target": ("dst", "target", "to", "tail", "dst_id", "target_id"),
     "weight": ("weight", "weights", "edge_weight"),
     "id": ("id", "ids", "node", "nodes", "node_id", "nodeid", "nid"),
     "label": ("label", "labels", "class"),
@@ -93,6 +94,8 @@ class Table:
         None where only reading tells.
     options : dict
         How the files are read, where that is not in the files.
+    skipped : list of str
+        Columns that cannot be read, such as dates.
     """
 
     what: str
@@ -100,6 +103,7 @@ class Table:
     kinds: dict[str, str]
     num_rows: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -219,6 +223,15 @@ def unknown_format(path: Path, argument: str) -> DGLError:
         f"{argument}: {path} is of no known format, by its name. Known are "
         f".csv, .tsv and .txt (also .gz and .zst), .parquet, .npy and .npz."
     )
+
+
+def check_encoding(path: Path, begin: bytes) -> None:
+    """Refuse a text file whose first bytes say that it is utf-16."""
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise DGLError(
+            f"{path} is encoded in utf-16: convert it to utf-8, such as with "
+            f"iconv -f utf-16 -t utf-8."
+        )
 
 
 def import_arrow(path: Path) -> Any:

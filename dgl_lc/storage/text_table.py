@@ -14,6 +14,7 @@ from dgl import DGLError
 from .arrow_columns import texts_of
 from .npy_header import UNREADABLE, open_file, unreadable
 from .table_files import (
+    BOOL,
     FLOAT,
     INT,
     KIND_WORDS,
@@ -23,6 +24,7 @@ from .table_files import (
     Batch,
     Table,
     Values,
+    check_encoding,
     import_arrow,
     missing_value,
 )
@@ -36,6 +38,8 @@ _BLOCK_COPIES = 44
 _FIXED_BYTES = 8 << 20
 #: What stands for a number that is missing.
 _NO_NUMBER = ["", "nan", "NaN", "NAN", "null", "NULL", "NA", "N/A"]
+#: What pyarrow reads as booleans, beside 0 and 1.
+_BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")
 #: Rows that are looked at to guess the kind of a column.
 _SAMPLE = 1000
 _DELIMITERS = (",", "\t", ";")
@@ -75,14 +79,17 @@ class TextTable(Table):
             names, rows, header = self._first_rows(path, header, delimiter)
             # A file that has nothing but a header does not tell the kinds.
             if len(rows[0]):
+                num_rows = None
                 break
+        else:
+            num_rows = 0
         kinds = {
             name: _guess_kind(column)
             for name, column in zip(names, rows, strict=True)
         }
         self.header = bool(header)
         options = {"header": self.header, "delimiter": self._delimiter}
-        super().__init__(what, files, kinds, None, options)
+        super().__init__(what, files, kinds, num_rows, options)
 
     def _first_rows(
         self, path: Path, header: bool | None, delimiter: str | None
@@ -113,6 +120,7 @@ class TextTable(Table):
                 found = stream.read(_BLOCK)
             except (*UNREADABLE, self._arrow.ArrowException) as error:
                 raise unreadable(str(path), error) from None
+        check_encoding(path, found)
         if len(found) == _BLOCK:
             # The last row may not be whole.
             cut = found.rfind(b"\n")
@@ -195,7 +203,7 @@ class TextTable(Table):
     ) -> Iterator[Batch]:
         arrow, reading = self._arrow, self._arrow.csv
         types = {
-            name: arrow.float64() if kind == FLOAT else arrow.string()
+            name: self._arrow_type(name, kind)
             for name, kind in zip(names, kinds, strict=True)
         }
         row, seen = 1 + self.header, 0
@@ -233,13 +241,23 @@ class TextTable(Table):
                     raise _too_long(path) from None
                 raise unreadable(str(path), error) from None
 
+    def _arrow_type(self, name: str, kind: str) -> Any:
+        """The type as which pyarrow reads a column that is wanted as a kind."""
+        if kind == FLOAT and self.kinds[name] != BOOL:
+            return self._arrow.float64()
+        if kind in (FLOAT, BOOL):
+            return self._arrow.bool_()
+        return self._arrow.string()
+
     def _values(
         self, column: Any, name: str, kind: str, place: Batch, missing: bool
     ) -> Values:
-        if kind == FLOAT:
+        if kind in (FLOAT, BOOL):
             if column.null_count and not missing:
                 nulls = column.is_null().to_numpy(zero_copy_only=False)
                 raise missing_value(place.where(int(np.argmax(nulls))), name)
+            if kind == FLOAT and self.kinds[name] == BOOL:
+                column = column.cast("int8")
             return column.to_numpy(zero_copy_only=False)
         texts = texts_of(self._arrow, [column])[0]
         empty = texts.begins[1:] == texts.begins[:-1]
@@ -256,8 +274,8 @@ class TextTable(Table):
         if wrong >= 0:
             raise DGLError(
                 f"{place.where(wrong)}: column {name!r} holds "
-                f"{texts.take(np.array([wrong]))[0]!r}, but the rows before it "
-                f"hold integers of 64 bits: if the ids are texts, pass "
+                f"{texts.take(np.array([wrong]))[0]!r}, which is not an "
+                f"integer of 64 bits: if the ids are texts, pass "
                 f'id_type="text".'
             )
         return values
@@ -303,6 +321,8 @@ def _guess_kind(column: Texts) -> str:
     if len(values) and wrong < 0:
         return INT
     filled = [text for text in column[:_SAMPLE].to_list() if text]
+    if filled and all(text in _BOOLEANS for text in filled):
+        return BOOL
     numbers = [text for text in filled if _is_number(text)]
     # 007 is a number for Python, but as an id it is not 7.
     padded = any(re.match("[-+]?0[0-9]", text) for text in numbers)

@@ -77,3 +77,15 @@ def test_a_file_is_not_a_folder(tmp_path, refused):
     call = ["precompute", "--data", "synthetic:300", "--hops", "2", "--out"]
     assert "is a file" in refused(*call, tmp_path / "file")
     assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_a_store_of_another_file_is_written_again_on_request(tmp_path, capsys):
+    call = ["precompute", "--data", str(tmp_path / "g.npz"), "--hops", "1",
+            "--out", str(tmp_path / "hops")]  # fmt: skip
+    save_npz(block_model(60, 3, 8), tmp_path / "g.npz")
+    assert main(call) == 0
+    save_npz(block_model(90, 3, 8), tmp_path / "g.npz")
+    assert main(call) == 2
+    assert "again with --no-resume" in capsys.readouterr().err
+    assert main([*call, "--no-resume"]) == 0
+    assert open_store(tmp_path / "hops").shape[0] == 90

@@ -30,7 +30,11 @@ def call(files, *more):
 
 def test_files_become_a_task(files, capsys):
     assert call(files, "--weight-column", "w", "--dtype", "bfloat16") == 0
-    assert "3 nodes, 2 edges" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "3 nodes, 2 edges" in out
+    assert "edges: source 'from', target 'to', weight 'w'; the first" in out
+    assert "nodes: id 'name'; the first row is a header" in out
+    assert "labels: column 'color' of the nodes" in out
     data = DiskData(files / "out")
     assert data.ids_of([0, 2]).tolist() == ["a", "c"]
     assert data.class_names == ["blue", "red"]
@@ -39,7 +43,9 @@ def test_files_become_a_task(files, capsys):
     assert data.feat.dtype == torch.bfloat16
     assert call(files, "--weight-column", "w", "--dtype", "bfloat16") == 0
     assert call(files) == 2
-    assert "dtype" in capsys.readouterr().err
+    text = capsys.readouterr().err
+    assert "dtype" in text
+    assert "or write this one again with --no-resume." in text
     assert call(files, "--no-resume") == 0
     assert DiskData(files / "out").graph.weights is None
 
@@ -60,8 +66,9 @@ def test_parts_of_a_split_are_files(files):
         (["--split", "train=a", "b"], "--split 'b'"),
         (["--split", "0.5,0.5"], "three positive fractions"),
         (["--delimiter", "::"], "--delimiter"),
-        (["--source-column", "x"], "has no column 'x'; it has 'from'"),
-        (["--memory", "lots"], "memory='lots'"),
+        (["--source-column", "x"], "--source-column: "),
+        (["--memory", "lots"], "--memory='lots'"),
+        (["--memory", "1MiB"], "--memory=1 MiB is too small"),
         (["--seed", "-1"], "--seed"),
     ],
 )

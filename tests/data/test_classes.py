@@ -26,7 +26,11 @@ LABELS = {
         [1, -1, 0], 2, ["a", "b"],
     ),
     "nullable": (pd.Series([1, None, 0], dtype="Int64"), [1, -1, 0], 2, None),
-    "words for none": (["nan", "None", "x"], [-1, -1, 0], 1, ["x"]),
+    "words for none": (
+        ["nan", "None", "x", "-1", "NA", "n/a", " ", "NULL", "-1.0"],
+        [-1, -1, 0] + 6 * [-1], 1, ["x"],
+    ),
+    "-1 among texts": (["a", -1, "b"], [0, -1, 1], 2, ["a", "b"]),
 }  # fmt: skip
 
 

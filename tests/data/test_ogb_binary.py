@@ -159,10 +159,10 @@ def test_other_options_or_files_are_an_error(tmp_path):
         prepare_ogb(tmp_path, tmp_path / "out", dtype=torch.float16)
     other = arrays()["node_feat"] + 1
     write(tmp_path, node_feat=other)
-    with pytest.raises(DGLError, match="made with crc32="):
+    with pytest.raises(DGLError, match=r"has changed \(content\)"):
         prepare_ogb(tmp_path, tmp_path / "out")
     write(tmp_path, train=[3])
-    with pytest.raises(DGLError, match="made with train="):
+    with pytest.raises(DGLError, match=r"train\.csv\.gz has changed"):
         prepare_ogb(tmp_path, tmp_path / "out")
 
 

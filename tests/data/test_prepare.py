@@ -188,6 +188,8 @@ def test_half_floats_in_parquet(tmp_path):
         ([1.0, 0.0, np.nan, 1.0], [1, 0, -1, 1], None),
         (["b", "a", "", "b"], [1, 0, -1, 1], ["a", "b"]),
         (["10", "9", "-1", ""], [1, 0, -1, -1], ["9", "10"]),
+        (["b", "-1", "a", "N/A"], [1, -1, 0, -1], ["a", "b"]),
+        (["NA", " ", "a", "nuLL"], [-1, -1, 0, -1], ["a"]),
         ([True, False, True, True], [1, 0, 1, 1], None),
     ],
 )
@@ -283,10 +285,20 @@ def test_other_inputs_or_options_are_an_error(tmp_path):
     prepare(**options, out=tmp_path / "out")
     with pytest.raises(DGLError, match=r"drop_loops.*resume=False"):
         prepare(**options, out=tmp_path / "out", drop_loops=True)
+    write_csv(tmp_path / "y.csv", {"id": content.ids, "y": content.ids})
+    with pytest.raises(DGLError) as caught:
+        prepare(**options, out=tmp_path / "out", labels=tmp_path / "y.csv")
+    assert "it was made from the file x.csv, asked for is y.csv" in str(
+        caught.value
+    )
     content.feat[0] = 7
     write_csv(options["features"], node_columns(content))
-    with pytest.raises(DGLError, match="holds something else"):
+    with pytest.raises(DGLError) as caught:
         prepare(**options, out=tmp_path / "out")
+    message = str(caught.value)
+    assert message.count("the file x.csv has changed (size, time)") == 1
+    assert "inode" not in message
+    assert "{" not in message
     data = prepare(**options, out=tmp_path / "out", resume=False)
     check_task(data, content)
 
@@ -337,6 +349,24 @@ def test_integers_need_no_further_package(tmp_path, monkeypatch):
             edges, tmp_path / "x.npy", tmp_path / f"out{number}", nodes=nodes
         )
         check_task(task, content)
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+def test_the_mark_of_an_encoding_is_no_header(
+    tmp_path, monkeypatch, has_pyarrow
+):
+    if not has_pyarrow:
+        without_pyarrow(monkeypatch)
+    for text in ("0,1\n1,2\n", "src,dst\n0,1\n1,2\n"):
+        (tmp_path / "e.csv").write_text(text, encoding="utf-8-sig")
+        data = prepare(
+            tmp_path / "e.csv", np.ones((3, 1)), tmp_path / "out",
+            resume=False,
+        )  # fmt: skip
+        assert data.graph.num_edges() == 2
+    (tmp_path / "e.csv").write_text("0,1\n", encoding="utf-16")
+    with pytest.raises(DGLError, match="is encoded in utf-16"):
+        prepare(tmp_path / "e.csv", np.ones((3, 1)), tmp_path / "new")
 
 
 @pytest.mark.parametrize("form", ["csv", "csv.zst", "tsv", "parquet"])

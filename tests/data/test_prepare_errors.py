@@ -47,7 +47,8 @@ def test_the_plain_case_works(tmp_path):
         (EDGES + "a\n", NODES, r"Row #4: Expected 2 columns, got 1"),
         (EDGES + '"a,b\n', NODES, r"edges\.csv cannot be read"),
         (EDGES.encode() + b"\xff,b\n", NODES, r"Row #4.*UTF8"),
-        (EDGES, "id,x\n", r"0 nodes|no rows|should have columns"),
+        (EDGES, "id,x\n", r"features: .*nodes\.csv has no rows"),
+        (EDGES.encode("utf-16"), NODES, r"edges\.csv is encoded in utf-16"),
         ("", NODES, r"edges\.csv is empty"),
         ("src\na\n", NODES, r"two columns, source and target, got 1"),
         ("src,src\na,b\n", NODES, r"two columns 'src'"),
@@ -148,11 +149,21 @@ def test_nulls_in_parquet(tmp_path):
             r"row 3: the node 'a' has a part of the split already",
         ),
         ({"labels": "0\n1\n1\n", "split": (0.5, 0.6, 0.2)}, "at most 1"),
+        ({"labels": "0\n1\n1\n", "split": "nan,0.5,0.5"}, "three positive"),
+        ({"labels": "0\n1\n1\n", "split": (0.5, -0.5, 0.5)}, "three positive"),
+        ({"labels": "0\n1\n1\n", "split": "inf,0.5,0.5"}, "at most 1"),
         ({"labels": "0\n1\n1\n", "split": {"trian": [1]}}, "'trian'"),
         ({"labels": "0\n1\n1\n", "split": 7}, "three fractions"),
         ({"columns": {"weigth": "w"}}, "'weigth'; known are source"),
         ({"columns": {"weight": "w"}}, "has no column 'w'; it has 'src'"),
         ({"columns": {"features": "q"}}, "has no column 'q'"),
+        ({"columns": {"features": "x,y,x"}}, r"\['features'\] names 'x' twice"),
+        ({"columns": {"features": ["x", "x"]}}, "names 'x' twice"),
+        (
+            {"id_type": "int"},
+            r"row 2: column 'id' holds 'a', which is not an integer of 64 bits",
+        ),
+        ({"labels": ["a", None, 0.5]}, r"labels holds 0\.5: labels are"),
         ({"id_type": "str"}, 'id_type should be "int" or "text"'),
         ({"seed": -1}, "seed should be"),
         ({"memory": "1MiB"}, "would be enough|is the least"),
@@ -160,11 +171,35 @@ def test_nulls_in_parquet(tmp_path):
 )
 def test_bad_labels_splits_and_options(tmp_path, options, message):
     for name in ("labels", "split"):
-        if isinstance(options.get(name), str):
+        if "\n" in str(options.get(name)):
             (tmp_path / f"{name}.csv").write_text(options[name])
             options = options | {name: tmp_path / f"{name}.csv"}
     with pytest.raises(DGLError, match=message):
         run(tmp_path, **options)
+
+
+def test_a_table_of_words_is_not_a_part_of_a_split(tmp_path):
+    path = tmp_path / "split.csv"
+    path.write_text("id,split\na,train\nb,test\n")
+    with pytest.raises(DGLError, match=r"split\['train'\].* column 'split'"):
+        run(tmp_path, labels=np.array([0, 1, 1]), split={"train": path})
+
+
+@pytest.mark.parametrize("labels", [["b", None, "a"], [1, None, 0]])
+def test_labels_in_memory_may_be_none(tmp_path, labels):
+    data = run(tmp_path, labels=labels)
+    assert data.labels.tolist() == [1, -1, 0]
+
+
+def test_two_weights_of_one_edge_are_named_by_ids(tmp_path):
+    edges = "src,dst,weight\na,b,1\nb,c,2\nb,a,3\n"
+    with pytest.raises(DGLError) as caught:
+        run(tmp_path, edges, add_reverse=True)
+    message = str(caught.value)
+    assert f"{tmp_path}/edges.csv: the edge between the nodes" in message
+    assert "'a'" in message
+    assert "'b'" in message
+    assert "ends_" not in message
 
 
 def test_ids_that_are_given_twice(tmp_path):
@@ -182,7 +217,7 @@ def test_too_little_memory_is_said_before_any_work(tmp_path):
     with pytest.raises(DGLError, match=r"is too small to read .*x\.parquet"):
         prepare(
             np.array([[0], [1]]), tmp_path / "x.parquet", tmp_path / "out",
-            memory="64MiB",
+            columns={"id": ""}, memory="64MiB",
         )  # fmt: skip
     assert not list((tmp_path / "out").rglob("*.npy"))
 

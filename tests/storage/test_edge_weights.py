@@ -294,7 +294,7 @@ def test_other_weights_are_another_graph(tmp_path):
         build_disk_graph(paths[0], 20, tmp_path / "plain", weights=paths[1])
     first = build_disk_graph(paths[0], 20, tmp_path / "g", weights=paths[1])
     save(tmp_path, edges, np.arange(50, dtype="f4"))
-    with pytest.raises(DGLError, match=r"made with .*weights="):
+    with pytest.raises(DGLError, match=r"weights\.npy has changed"):
         build_disk_graph(paths[0], 20, tmp_path / "g", weights=paths[1])
     second = build_disk_graph(
         paths[0], 20, tmp_path / "g", weights=paths[1], resume=False

@@ -1,0 +1,45 @@
+"""Messages of the package, in the words of the shell.
+
+The package names arguments of Python in its messages; in the shell the same
+things are flags.
+"""
+
+import argparse
+import re
+
+#: The name of a flag's value, what messages call it in Python, and the flag.
+_PHRASES = (
+    ("no_resume", r"\bresume=False\b", "--no-resume"),
+    ("id_type", r"\bid_type=[\"']?(\w+)[\"']?", r"--id-type \1"),
+    ("id_type", r"\bomit id_type\b", "omit --id-type"),
+    ("header", r"\bheader=False\b", "--no-header"),
+    (
+        "feature_columns",
+        r"\bcolumns=\{'features': [^}]*\}",
+        "--feature-columns",
+    ),
+    ("feature_columns", r"\bcolumns\['features'\]", "--feature-columns"),
+    ("id_column", r"\bcolumns=\{'(\w+)': ''\}", r'--\1-column ""'),
+    ("id_column", r"\bcolumns=\{'(\w+)': '(\w+)'\}", r"--\1-column \2"),
+    ("id_column", r"\bcolumns\['(\w+)'\]", r"--\1-column"),
+    ("split", r"\bsplit\['(\w+)'\]", r"--split \1"),
+    ("add_reverse", r"\badd_reverse=True\b", "--add-reverse"),
+    ("add_reverse", r"\bomit add_reverse\b", "omit --add-reverse"),
+    ("memory", r"(?<![-\w])memory=", "--memory="),
+)
+
+
+def name_flags(message: str, args: argparse.Namespace | None) -> str:
+    """Replace arguments of Python in a message by the flags of a command.
+
+    Parameters
+    ----------
+    message : str
+        The message.
+    args : Namespace or None
+        The values of the command's flags. What has no flag stays as it is.
+    """
+    for name, phrase, flag in _PHRASES:
+        if hasattr(args, name):
+            message = re.sub(phrase, flag, message)
+    return message
