@@ -159,7 +159,8 @@ def read_manifest(path: Path, kind: FolderKind) -> Manifest:
 def check_outside(path: Path) -> None:
     """Refuse a file of the user's that would lie in a folder of ours.
 
-    Such a folder is refused later, because of what is strange in it.
+    Such a folder is refused later, because of what is strange in it. Results
+    of a task may lie beside it.
     """
     for name in (MANIFEST, STATE):
         file = path.absolute().parent / name
@@ -169,7 +170,7 @@ def check_outside(path: Path) -> None:
             found = str(read_json(file).get("format"))
         except DGLError:
             continue
-        if found.startswith("dgl-lc "):
+        if found.startswith("dgl-lc ") and found != "dgl-lc task":
             raise DGLError(
                 f"{path} would lie in the folder of a {found}, which holds "
                 f"nothing else: name a file in another folder."

@@ -31,7 +31,7 @@ def call(files, *more):
 def test_files_become_a_task(files, capsys):
     assert call(files, "--weight-column", "w", "--dtype", "bfloat16") == 0
     out = capsys.readouterr().out
-    assert "3 nodes, 2 edges" in out
+    assert "3 nodes, 2 weighted edges" in out
     assert "edges: source 'from', target 'to', weight 'w'; the first" in out
     assert "nodes: id 'name'; the first row is a header" in out
     assert "labels: column 'color' of the nodes" in out
