@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 #: Lines that are read at a time.
 _LINES = 1 << 12
-#: Memory that this takes for one or two columns, at most.
-CSV_BYTES = 2 << 20
+#: Memory that this takes for one or two columns, at most: what pandas holds,
+#: and the buffers of a gz file.
+CSV_BYTES = 5 << 19
 
 
 def read_tables(
