@@ -1,6 +1,7 @@
 """Graphs for the tests."""
 
 import dgl_lc  # isort: skip  # first: it makes DGL importable
+import itertools
 import os
 from pathlib import Path
 
@@ -69,3 +70,21 @@ def real_graph(request):
 def pytest_runtest_setup(item):
     # Weights are drawn alike whichever tests ran before.
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def docs_table():
+    """The cells of the first table under a heading of a page of docs/."""
+
+    def read(page, heading):
+        text = (Path(__file__).parents[1] / "docs" / page).read_text()
+        section = text.partition(f"\n{heading}\n")[2]
+        lines = itertools.dropwhile(
+            lambda line: not line.startswith("|"), section.splitlines()
+        )
+        rows = list(itertools.takewhile(lambda line: line[:1] == "|", lines))
+        return [
+            [cell.strip() for cell in row[1:-1].split("|")] for row in rows[2:]
+        ]
+
+    return read

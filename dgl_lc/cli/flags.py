@@ -26,7 +26,7 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 #: Data types of hop features, and norms of their filter. A test compares them
 #: with the tables that they are chosen from, which import torch.
 DTYPES = ("float32", "float64", "float16", "bfloat16")
-NORMS = ("both", "right", "left", "none")
+NORMS = ("both", "right", "left", "none", "in")
 
 #: The largest integer that NumPy and torch take.
 _LARGEST = 2**63 - 1

@@ -30,8 +30,9 @@ def add_command(commands: Commands) -> None:
     add("--memory", help="memory budget on that device, such as 4GiB")
     add("--host-memory", help="memory budget on the host of a run on a GPU")
     add("--norm", choices=NORMS, default="both",
-        help="norm of the filter, as in dgl.nn.GraphConv "
-        "(default: %(default)s)")  # fmt: skip
+        help="norm of the filter, as in dgl.nn.GraphConv, or in: by the "
+        "in-degrees of both ends, as in dgl.nn.TAGConv (default: "
+        "%(default)s)")  # fmt: skip
     add("--no-self-loop", action="store_true",
         help="use the edges of the graph as they are, instead of giving "
         "every node one self-loop")  # fmt: skip

@@ -89,7 +89,10 @@ def block_aggregate(
         The last hop.
     norm : str
         "both", "right", "left" or "none", as in :class:`dgl.nn.GraphConv`.
-        A node of degree 0 gets 0.
+        A node of degree 0 gets 0. Or "in", the filter of
+        :class:`dgl.nn.TAGConv`, ``SGConv`` and ``GCN2Conv``: by the square
+        roots of the in-degrees of both ends of an edge, of which 0 counts as
+        1. On graphs in both directions "in" and "both" are the same.
     self_loop : bool
         If True, every node has exactly one self-loop, whether or not g has
         them; if False, the edges are taken as they are.

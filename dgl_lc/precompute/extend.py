@@ -397,7 +397,8 @@ def _merge(
         if writer.finished:
             remove_computed(path)
         else:
-            merge(writer, source(budget), progress)
+            fill = source(budget)
+            merge(writer, fill, progress, request.counts())
 
 
 def compute(request: Request, out: Path, **options: Any) -> StoredHops:

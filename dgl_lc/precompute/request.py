@@ -1,7 +1,7 @@
 """A call of ``block_aggregate``, checked."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import dgl
 import numpy as np
@@ -9,6 +9,7 @@ import torch
 
 from .._common.dtypes import ValueType, type_of
 from .._common.rows import COPY_ROWS, copy_rows
+from ..graph_counts import GraphCounts
 from ..hops import FilterSpec
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
@@ -16,6 +17,7 @@ from ..storage.hop_store import StoreHead
 from ..storage.keys import array_key
 from . import checks as inputs
 from .graph.adjacency import GraphLike
+from .graph.count_graph import count_graph, sum_weights
 from .graph.in_edges import in_edges
 
 
@@ -176,6 +178,19 @@ class Request:
             self.kept_rows, self.num_feats, tuple(self.kept), self.kind,
             self.spec, nodes is not None, made_from,
         )  # fmt: skip
+
+    def counts(self) -> GraphCounts | None:
+        """Count the graph, whose edges were read for the hops; else None.
+
+        Sums of weights that are no finite numbers are not kept.
+        """
+        if not self.last:
+            return None
+        found = count_graph(self.graph)
+        if self.weight is None:
+            return found
+        sums = sum_weights(self.weight)
+        return replace(found, weights=sums if sums.finite else None)
 
     @property
     def copies_weight(self) -> bool:

@@ -9,11 +9,13 @@ import contextlib
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
+import dgl
 import torch
 from dgl.base import DGLWarning
 
@@ -157,8 +159,8 @@ class MemorySink:
     def finish(self) -> HopFeatures:
         request = self._request
         return HopFeatures(
-            list(self._hops.values()), request.kept, request.spec,
-            request.nodes,
+            list(self._hops.values()), request.kept,
+            replace(request.spec, graph=request.counts()), request.nodes,
         )  # fmt: skip
 
 
@@ -194,6 +196,16 @@ class StoreSink:
         found = find_store(self._folder, self._head)
         if found is not None:
             warn_if_unread(self._folder, self._head.made_from, stacklevel=5)
+            graph = self._request.graph
+            known = found.filter.graph
+            if isinstance(graph, dgl.DGLGraph) and (
+                known is None or known.degrees is None
+            ):
+                # A store of an earlier version, of this graph. One on disk
+                # would have to be read for it.
+                found.filter = replace(
+                    found.filter, graph=self._request.counts()
+                )
         return found
 
     def __enter__(self) -> "StoreSink":
@@ -247,7 +259,7 @@ class StoreSink:
 
     def finish(self) -> StoredHops:
         if not self._writer.finished:
-            self._writer.finish()
+            self._writer.finish(self._request.counts())
         return open_hop_store(self._folder)
 
 

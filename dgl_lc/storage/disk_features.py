@@ -14,6 +14,7 @@ import torch
 from dgl import DGLError
 
 from .._common.dtypes import VALUE_TYPES, ValueType, find_type
+from .._common.file_access import open_regular
 from .._common.rows import copy_rows
 from ..node_rows import check_ids
 from .manifest import (
@@ -231,7 +232,7 @@ class DiskFeatures:
         if not hasattr(os, "posix_fadvise"):
             return
         for place in range(first // self.width, (last - 1) // self.width + 1):
-            with open(self.path / file_of(place), "rb") as file:
+            with open_regular(self.path / file_of(place)) as file:
                 number = file.fileno()
                 # Of a longer piece a system reads only the beginning.
                 for at in range(0, os.fstat(number).st_size, _PIECE):

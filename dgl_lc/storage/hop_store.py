@@ -3,7 +3,8 @@
 A store is a folder of plain npy files: ``rows.npy`` of shape (rows, hops,
 columns), so that all hops of a node lie together; ``checksums.npy``, one for
 each row; ``nodes.npy``, where not all nodes have a row; and
-``manifest.json``, written last. :mod:`.write_hops` makes it.
+``manifest.json``, written last, which also has the counts of the graph, where
+hops were computed on one. :mod:`.write_hops` makes it.
 """
 
 import os
@@ -18,11 +19,13 @@ import psutil
 import torch
 from dgl import DGLError
 
+from .. import swaps
 from .._common.dtypes import VALUE_TYPES, bits_of, type_of
 from .._common.file_access import open_regular
 from .._common.progress import progress_bar
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
+from ..graph_counts import GraphCounts
 from ..hops import NORMS, FilterSpec, HopFeatures
 from ..node_rows import and_others
 from .folder import find_whole, folder_head
@@ -34,6 +37,10 @@ from .row_checksums import add_checksums, factors
 COMPUTED = "computed"
 KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED,))
 ROWS, CHECKSUMS, NODES = "rows.npy", "checksums.npy", "nodes.npy"
+#: Where a manifest has the counts of the graph, if these are known.
+COUNTS = "graph_counts"
+#: What it says of the filter.
+_FILTER = ("norm", "self_loop", "weighted")
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class StoreHead:
             columns=self.columns,
             hops=list(self.hops),
             dtype=self.kind,
-            filter=vars(self.spec),
+            filter={name: getattr(self.spec, name) for name in _FILTER},
             some_nodes=self.some_nodes,
             made_from=self.made_from,
         )
@@ -94,7 +101,7 @@ class StoreHead:
             and kind in VALUE_TYPES
             and type(found.get("some_nodes")) is bool
             and isinstance(filter, dict)
-            and set(filter) == {"norm", "self_loop", "weighted"}
+            and set(filter) == set(_FILTER)
             and isinstance(filter["norm"], str)
             and filter["norm"] in NORMS
             and type(filter["self_loop"]) is bool
@@ -102,13 +109,19 @@ class StoreHead:
             and isinstance(found.get("made_from"), dict)
         )
         if not good:
-            raise DGLError(
-                f"{folder}: what its manifest says of the hop features can't "
-                f"be. Precompute them again with resume=False."
-            )
+            raise _impossible(folder, "the hop features")
+        counts = None
+        if COUNTS in found:
+            try:
+                counts = GraphCounts.from_json(found[COUNTS])
+            except ValueError:
+                raise _impossible(folder, "the graph") from None
+            if not found["some_nodes"] and counts.num_nodes != rows:
+                raise _impossible(folder, "the graph")
         return cls(
-            rows, columns, tuple(hops), kind, FilterSpec(**filter),
-            found["some_nodes"], found["made_from"],
+            rows, columns, tuple(hops), kind,
+            FilterSpec(**filter, graph=counts), found["some_nodes"],
+            found["made_from"],
         )  # fmt: skip
 
     @property
@@ -158,7 +171,11 @@ class StoredHops(HopFeatures):
                     f"{folder / NODES} holds {int(nodes.min())}, not a node "
                     f"id: precompute the store again with resume=False."
                 )
-        #: Stays open: tells whether somebody cut the mapped file off.
+            counts = head.spec.graph
+            if counts is not None and int(nodes.max()) >= counts.num_nodes:
+                raise _impossible(folder, "the graph")
+        #: Stays open: it is the mapped file, also when another one has taken
+        #: its name, and tells whether somebody cut it off.
         self._file = open_regular(folder / ROWS)
         weakref.finalize(self, self._file.close)
         self._is_checked = False
@@ -212,10 +229,12 @@ class StoredHops(HopFeatures):
             self.verify()
 
     def __getitem__(self, key: Any) -> Any:
+        swaps.check_caller()
         self.check_once()
         return super().__getitem__(key)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
+        swaps.check_caller()
         self.check_once()
         return super().__iter__()
 
@@ -248,12 +267,11 @@ class StoredHops(HopFeatures):
             return
         row = self._array[:1].nbytes
         offset = self._manifest.files[ROWS].size - self._array.nbytes
-        with open(self.folder / ROWS, "rb") as file:
-            for place in places.sort().values.tolist():
-                os.posix_fadvise(
-                    file.fileno(), offset + place * row, row,
-                    os.POSIX_FADV_WILLNEED,
-                )  # fmt: skip
+        for place in places.sort().values.tolist():
+            os.posix_fadvise(
+                self._file.fileno(), offset + place * row, row,
+                os.POSIX_FADV_WILLNEED,
+            )  # fmt: skip
 
     def verify(self, progress: bool | None = None) -> None:
         """Compare all files and rows with their checksums, on all threads."""
@@ -299,6 +317,13 @@ class StoredHops(HopFeatures):
             f"rows={self.shape[0]}, columns={self.shape[1]}, "
             f"dtype={self.dtype})"
         )
+
+
+def _impossible(folder: Path, what: str) -> DGLError:
+    return DGLError(
+        f"{folder}: what its manifest says of {what} can't be. Precompute the "
+        f"hop features again with resume=False."
+    )
 
 
 def _reopen(path: str, key: str) -> StoredHops:

@@ -11,6 +11,7 @@ import torch
 
 from .._common.progress import progress_bar
 from .._common.rows import COPY_ROWS
+from ..graph_counts import GraphCounts
 from .exchange_folders import exchange_folders
 from .folder import locked, remove_folder
 from .hop_store import COMPUTED, KIND, StoredHops
@@ -69,11 +70,15 @@ def _take(store: StoredHops, places: torch.Tensor) -> torch.Tensor:
 
 
 def merge(
-    writer: StoreWriter, fill: Fill, progress: bool | None = None
+    writer: StoreWriter,
+    fill: Fill,
+    progress: bool | None = None,
+    counts: GraphCounts | None = None,
 ) -> None:
     """Write all rows that are not written yet, and finish the store.
 
-    The hop store in the subfolder ``computed`` is deleted at the end.
+    ``counts`` are those of the graph. The hop store in the subfolder
+    ``computed`` is deleted at the end.
     """
     rows, hops, columns = writer.shape
     row_bytes = hops * columns * writer.dtype.itemsize
@@ -91,7 +96,7 @@ def merge(
                     fill(low, high, own)
                     writer.write_rows(low, own)
                     bar.update(len(own) * row_bytes)
-    writer.finish()
+    writer.finish(counts)
     remove_computed(writer.folder)
 
 

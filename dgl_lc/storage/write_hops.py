@@ -22,9 +22,10 @@ from .._common.dtypes import VALUE_TYPES, bits_of, type_of
 from .._common.file_access import create_file, write_all
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
+from ..graph_counts import GraphCounts
 from ..hops import FilterSpec
 from .folder import check_output, claim, disk_errors, locked
-from .hop_store import CHECKSUMS, KIND, NODES, ROWS, StoreHead
+from .hop_store import CHECKSUMS, COUNTS, KIND, NODES, ROWS, StoreHead
 from .manifest import STATE, write_draft, write_manifest
 from .npy_file import (
     HEADER,
@@ -268,8 +269,8 @@ class StoreWriter:
             self._checksums = self._new
             self._commit(last)
 
-    def finish(self) -> None:
-        """Write the manifest: the store is whole."""
+    def finish(self, counts: GraphCounts | None = None) -> None:
+        """Write the manifest, with the graph's counts: the store is whole."""
         with disk_errors(self.folder):
             self._flush()
             self._rows = self._rows[:0]
@@ -279,7 +280,12 @@ class StoreWriter:
             }
             if self._nodes_entry is not None:
                 files[NODES] = self._nodes_entry
-            write_manifest(self.folder, self._head.to_json(), {}, files)
+            head = self._head.to_json()
+            if counts is not None:
+                # Not a part of what is compared with a call: stores of
+                # earlier versions lack it.
+                head[COUNTS] = counts.to_json()
+            write_manifest(self.folder, head, {}, files)
         with contextlib.suppress(OSError):
             for name in (*_TURNS, STATE):
                 (self.folder / name).unlink(missing_ok=True)

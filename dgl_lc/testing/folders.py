@@ -1,10 +1,11 @@
-"""What a folder on disk holds, to compare two of them."""
+"""What a folder on disk holds: comparing two of them, and crafting one."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..storage.manifest import MANIFEST
+from ..storage.manifest import MANIFEST, _sha256
 
 #: What a manifest says of the files themselves, not of their content.
 _OF_THE_FILE = ("size", "mtime_ns", "inode")
@@ -31,3 +32,15 @@ def folder_content(path: Path) -> dict[str, Any]:
                 del about[key]
         found[name] = manifest
     return found
+
+
+def edit_manifest(
+    folder: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    """Change a manifest, and its digest with it: a folder that is crafted."""
+    path = folder / MANIFEST
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    del manifest["digest"]
+    manifest["digest"] = _sha256(manifest)
+    path.write_text(json.dumps(manifest))

@@ -40,6 +40,8 @@ def dense_filter(
     left, right = np.ones(n), np.ones(n)
     if norm == "both":
         left, right = inverse(in_degrees, 0.5), inverse(out_degrees, 0.5)
+    elif norm == "in":
+        left = right = np.maximum(in_degrees, 1) ** -0.5
     elif norm == "right":
         left = inverse(in_degrees, 1.0)
     elif norm == "left":

@@ -276,12 +276,14 @@ class _Work:
         weight: torch.Tensor | bool = False
         if letter.weight is not None:
             weight = edge_weight(letter, evaluate)
-        for norm, left, right in (
-            ("none", None, None), ("both", -0.5, -0.5),
-            ("right", -1.0, None), ("left", None, -1.0),
+        into, out = graph.in_degrees, graph.out_degrees
+        for norm, left, right, degrees in (
+            ("none", None, None, out), ("both", -0.5, -0.5, out),
+            ("right", -1.0, None, out), ("left", None, -1.0, out),
+            ("in", -0.5, -0.5, into),
         ):  # fmt: skip
-            into = self._is_norm(unit.left, graph.in_degrees, left)
-            if into and self._is_norm(unit.right, graph.out_degrees, right):
+            ends = self._is_norm(unit.left, into, left, into)
+            if ends and self._is_norm(unit.right, degrees, right, out):
                 return {"norm": norm, "edge_weight": weight}
         return None
 
@@ -290,13 +292,16 @@ class _Work:
         diagonal: Diagonal | None,
         count: Callable[[], torch.Tensor],
         power: float | None,
+        count_edges: Callable[[], torch.Tensor],
     ) -> bool:
-        """Return whether a diagonal is this power of the degrees."""
+        """Return whether a diagonal is this power of the degrees.
+
+        ``count_edges`` counts the edges that a node's factor is applied to.
+        """
         if diagonal is None or power is None:
             return diagonal is None and power is None
-        degrees = count()
         values = diagonal_values(diagonal, self._evaluate)
         # The factor of a node without edges has no effect.
-        used = degrees > 0
-        expected = degrees[used].to(values) ** power
+        used = count_edges() > 0
+        expected = count()[used].to(values).clamp(min=1) ** power
         return torch.allclose(values[used], expected, rtol=1e-6, atol=0)

@@ -18,7 +18,7 @@ from dgl_lc.precompute.cpu import engine
 from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
 
-NORMS = st.sampled_from(["both", "right", "left", "none"])
+NORMS = st.sampled_from(["both", "right", "left", "none", "in"])
 WIDTHS = st.sampled_from([1, 2, 3, 5, 7, 8, 9, 16, 25, 33, 100, 128, 130, 300])
 # Rounding of the stored values, times a few for the sums.
 TOLERANCE = {
@@ -159,6 +159,33 @@ def test_equals_graphconv(small_graph):
         expected = conv(g, conv(g, x))
         hops = block_aggregate(small_graph, x, 2, norm=norm)
         assert torch.allclose(hops[2], expected, atol=1e-6)
+
+
+@given(g=graphs(), self_loop=st.booleans(), some=st.booleans())
+def test_norm_in_is_the_filter_of_other_layers(g, self_loop, some):
+    n, x = g.num_nodes(), make_features(g.num_nodes(), 3)
+    nodes = torch.arange(0, n, 2) if some else None
+    found = block_aggregate(
+        g, x, 2, norm="in", self_loop=self_loop, nodes=nodes
+    )
+    g = g.formats(["coo", "csr", "csc"])
+    if self_loop:
+        g = dgl.add_self_loop(dgl.remove_self_loop(g))
+    rows = slice(None) if nodes is None else nodes
+    sgc = dgl.nn.SGConv(3, 3, k=2, bias=False, allow_zero_in_degree=True)
+    torch.nn.init.eye_(sgc.fc.weight)
+    tag = dgl.nn.TAGConv(3, 9, k=2, bias=False)
+    torch.nn.init.eye_(tag.lin.weight)
+    gcn2 = dgl.nn.GCN2Conv(
+        3, layer=1, alpha=0, lambda_=0, bias=False, allow_zero_in_degree=True
+    )
+    close = {"atol": 1e-5, "rtol": 1e-5}
+    torch.testing.assert_close(found[2], sgc(g, x)[rows], **close)
+    expected = tag(g, x)[rows]
+    for hop, part in enumerate(expected.split(3, dim=1)):
+        torch.testing.assert_close(found[hop], part, **close)
+    expected = gcn2(g, gcn2(g, x, x), x)[rows]
+    torch.testing.assert_close(found[2], expected, **close)
 
 
 def test_weights_may_be_an_array(small_graph):

@@ -134,6 +134,11 @@ def changed_rows(old, new, changed_features, K, spec):
         degrees[:n] -= before.sum(axis=0)
         degrees[n:] = 0
         own |= (edges[:, degrees != 0] > 0).any(axis=1)
+    if spec.norm == "in":
+        degrees = np.maximum(edges.sum(axis=1), 1)
+        degrees[:n] -= np.maximum(before.sum(axis=1), 1)
+        degrees[n:] = 0
+        own |= (edges[:, degrees != 0] > 0).any(axis=1)
     marks = np.ones(len(edges), bool)
     marks[:n] = changed_features
     found = [marks]
@@ -192,13 +197,22 @@ def test_an_updated_store_is_that_of_a_full_run(
 
 @pytest.mark.parametrize(("norm", "expected"), [
     ("both", [0, 1, 2, 3]), ("left", [0, 1, 2, 3]),
-    ("right", [3]), ("none", [3]),
+    ("right", [3]), ("none", [3]), ("in", [3]),
 ])  # fmt: skip
 def test_a_new_degree_changes_the_rows_of_all_neighbours(norm, expected):
     old = dgl.graph(([0, 0], [1, 2]), num_nodes=5)
     new = dgl.graph(([0, 0, 0], [1, 2, 3]), num_nodes=5)
     found = find_reach(old, new, [1], FilterSpec(norm)).changed
     assert np.flatnonzero(found).tolist() == expected
+
+
+def test_a_new_in_degree_changes_the_rows_of_out_neighbours():
+    old = dgl.graph(([1, 1, 3], [2, 3, 4]), num_nodes=5)
+    new = dgl.add_edges(old, [0, 2], [1, 3])
+    # Node 1 had no edges into it, which counts as one.
+    spec = FilterSpec("in", self_loop=False)
+    found = find_reach(old, new, [1], spec).changed
+    assert np.flatnonzero(found).tolist() == [1, 3, 4]
 
 
 def test_a_copied_row_is_the_same_bit_for_bit(tmp_path):

@@ -52,7 +52,7 @@ def small(tmp_path):
     g=graphs(),
     width=st.sampled_from([1, 3, 8, 33]),
     K=st.integers(0, 3),
-    norm=st.sampled_from(["both", "right", "left", "none"]),
+    norm=st.sampled_from(["both", "right", "left", "none", "in"]),
     self_loop=st.booleans(),
     stored_as=st.sampled_from(["float32", "float64"]),
     dtype=st.sampled_from(list(TOLERANCE)),

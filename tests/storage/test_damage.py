@@ -25,7 +25,7 @@ from dgl_lc.nn import FSGNN
 from dgl_lc.precompute import open_store
 from dgl_lc.storage.disk_features import DiskFeatures
 from dgl_lc.storage.disk_graph import DiskGraph
-from dgl_lc.storage.manifest import _sha256
+from dgl_lc.testing.folders import edit_manifest
 from dgl_lc.training import HopLoader
 
 CASES = int(os.environ.get("DGL_LC_FUZZ", "60"))
@@ -188,16 +188,6 @@ def test_damage_is_an_error_or_does_not_matter(tmp_path, name):
         path.write_bytes(kept)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert errors > CASES // 3
-
-
-def edit_manifest(folder, change):
-    """Change a manifest, and its digest with it: a folder that is crafted."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    change(manifest)
-    del manifest["digest"]
-    manifest["digest"] = _sha256(manifest)
-    path.write_text(json.dumps(manifest))
 
 
 def crafted_arrays(rng, n, m):
@@ -367,7 +357,7 @@ def test_no_warning_of_numpy_or_torch(tmp_path):
 @pytest.mark.parametrize("part", [
     "files", "key", "options", "num_nodes", "num_edges", "shape", "width",
     "dtype", "rows", "hops", "filter", "made_from", "some_nodes", "columns",
-    "parts", "shapes",
+    "parts", "shapes", "graph_counts",
 ])  # fmt: skip
 @pytest.mark.parametrize(
     "value", ["absent", None, 1.5, [], {}, "x", -1, 10**12, True]

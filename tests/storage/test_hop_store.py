@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import types
 
 import dgl
 import numpy as np
@@ -224,6 +225,7 @@ def test_killed_at_any_write(g, x, tmp_path, monkeypatch):
         found = block_aggregate(g, x, 3, out=path)
         found.verify()
         assert torch.equal(found.stack, expected.stack)
+        assert found.filter.graph == expected.filter.graph is not None
     assert 8 < deaths < 39
 
 
@@ -499,3 +501,32 @@ def test_a_file_that_is_cut_off_while_it_is_open(g, x, tmp_path):
     for read in (lambda h: h.rows([59]), lambda h: h[2], list):
         with pytest.raises(DGLError, match="became shorter"):
             read(hops)
+
+
+@pytest.mark.timeout(20)
+def test_rows_are_asked_for_in_the_file_that_is_mapped(
+    g, x, tmp_path, monkeypatch
+):
+    block_aggregate(g, x, 1, out=tmp_path / "s")
+    # Only a store that may not fit in memory asks for its rows.
+    monkeypatch.setattr(
+        "psutil.virtual_memory", lambda: types.SimpleNamespace(available=0)
+    )
+    store = open_store(tmp_path / "s")
+    path = tmp_path / "s" / "rows.npy"
+    mapped = path.stat().st_ino
+    path.rename(tmp_path / "old")
+    os.mkfifo(path)  # opening it would wait for ever
+    asked = []
+
+    def record(number, at, length, advice):
+        assert advice == os.POSIX_FADV_WILLNEED
+        asked.append((os.fstat(number).st_ino, at, length))
+
+    monkeypatch.setattr(os, "posix_fadvise", record)
+    store.prefetch(torch.tensor([7, 2]))
+    row = 2 * 40 * 4
+    start = (tmp_path / "old").stat().st_size - 60 * row
+    assert asked == [
+        (mapped, start + 2 * row, row), (mapped, start + 7 * row, row)
+    ]  # fmt: skip

@@ -142,12 +142,12 @@ def test_an_interrupted_run_resumes_after_its_last_part(
     finish = write_hops.StoreWriter.finish
     finished = []
 
-    def failing(self):
+    def failing(self, *counts):
         if len(finished) == 1 and not (tmp_path / "failed").exists():
             (tmp_path / "failed").touch()
             raise KeyboardInterrupt
         finished.append(self.folder.name)
-        finish(self)
+        finish(self, *counts)
 
     monkeypatch.setattr(write_hops.StoreWriter, "finish", failing)
     out = tmp_path / "s"

@@ -92,6 +92,16 @@ def test_all_of_the_files_with_the_columns_are_asked_for(tmp_path, monkeypatch):
         assert pages >= set(range(0, size, 4096))
 
 
+@pytest.mark.timeout(20)
+def test_a_pipe_in_place_of_the_columns_is_not_waited_for(tmp_path):
+    np.save(tmp_path / "feat.npy", rows())
+    feat = write_features(tmp_path / "feat.npy", tmp_path / "f", width=16)
+    (feat.path / "columns_0001.npy").unlink()
+    os.mkfifo(feat.path / "columns_0001.npy")
+    with pytest.raises(DGLError, match=r"columns_0001\.npy is not a regular"):
+        feat.ask_ahead(16, 32)
+
+
 def test_a_killed_run_resumes(tmp_path, monkeypatch):
     # Seven rows at a time.
     options = {"commit_bytes": 2000, "memory": (2 << 20) + 3500}

@@ -71,6 +71,30 @@ def test_a_graph_with_one_format():
     torch.testing.assert_close(found, dgl.ops.copy_u_mean(g, x))
 
 
+@pytest.mark.parametrize(("norm", "both_ways"), [("in", False), ("both", True)])
+def test_the_engine_computes_the_filter_of_tagconv(
+    monkeypatch, norm, both_ways
+):
+    asked = []
+    plain = precompute_inputs.block_aggregate
+
+    def spy(*args, **options):
+        asked.append((options["norm"], options["hops"]))
+        return plain(*args, **options)
+
+    monkeypatch.setattr(precompute_inputs, "block_aggregate", spy)
+    # Node 0 has edges out and none in.
+    g, x = dgl.graph(([0, 0, 1, 2, 2], [1, 2, 2, 3, 3])), features()[:4]
+    if both_ways:
+        g = dgl.add_reverse_edges(g)
+    conv = dglnn.TAGConv(IN, OUT, k=2)
+    model = model_of(lambda self, g, x: self.conv(g, x), conv=conv)
+    lc = lc_transform(model, g, x)
+    found = lc.module(*lc.precompute(g, x))
+    torch.testing.assert_close(found, model(g, x))
+    assert asked == [(norm, [1, 2])]
+
+
 class SeveralWords(nn.Module):
     """Two filters, degrees by hand, and rows that are matrices."""
 

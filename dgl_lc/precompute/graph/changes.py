@@ -53,8 +53,8 @@ def changed_filter_rows(
     for first, last in _batches(old, new):
         one, other = (graph.rows(first, last) for graph in graphs)
         changed[first:last] = _different_rows(one, other, last - first)
-    if spec.norm in ("both", "left"):
-        scaled = _different_degrees(old, new, spec.self_loop)
+    if spec.norm in ("both", "left", "in"):
+        scaled = _different_factors(old, new, spec)
         if spec.self_loop:
             changed |= scaled
         changed |= reached(new, scaled)
@@ -119,19 +119,25 @@ def _mark_reached(
                 break
 
 
-def _different_degrees(
-    old: InEdges, new: InEdges, self_loop: bool
+def _different_factors(
+    old: InEdges, new: InEdges, spec: FilterSpec
 ) -> np.ndarray:
-    """Mark the nodes of both graphs whose number of edges out differs."""
+    """Mark the nodes of both graphs whose factor as a source differs."""
     found = np.zeros(new.num_nodes, bool)
     n = old.num_nodes
-    degrees = [edges.out_edges[:n] for edges in (old, new)]
-    if self_loop:
-        # Own loops do not count: each node has exactly one.
-        loops = [edges.loops[:n] for edges in (old, new)]
-        degrees = [d - own for d, own in zip(degrees, loops, strict=True)]
+    degrees = [_source_degrees(edges, n, spec) for edges in (old, new)]
     found[:n] = degrees[0] != degrees[1]
     return found
+
+
+def _source_degrees(edges: InEdges, n: int, spec: FilterSpec) -> np.ndarray:
+    """Give the degrees that the first n nodes have as sources of edges."""
+    into = spec.norm == "in"
+    degrees = np.diff(edges.indptr[: n + 1]) if into else edges.out_edges[:n]
+    if spec.self_loop:
+        # Own loops do not count: each node has exactly one.
+        degrees = degrees - edges.loops[:n] + 1
+    return np.maximum(degrees, 1) if into else degrees
 
 
 def _batches(old: InEdges, new: InEdges) -> Iterator[tuple[int, int]]:

@@ -162,23 +162,60 @@ def count_edges(rows: np.ndarray, indptr: np.ndarray) -> int:
 
 
 @jit
+def mix(v: np.uint64) -> np.uint64:
+    """Return 64 bits that look random, for a node: those of SplitMix64."""
+    found = (v + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return found ^ (found >> np.uint64(31))
+
+
+@jit
+def count_totals(
+    indptr: np.ndarray, out_edges: np.ndarray, loops: np.ndarray
+) -> tuple[int, int, bool, tuple[np.uint64, ...]]:
+    """Count self-loops and nodes that have any; compare degrees in and out.
+
+    The last result are the hashes of the in-degrees, the out-degrees, the
+    self-loops and one edge per node.
+    """
+    num_loops, num_looped, balanced = 0, 0, True
+    hash_in = hash_out = hash_loops = hash_nodes = np.uint64(0)
+    for v in range(len(loops)):
+        in_edges = indptr[v + 1] - indptr[v]
+        num_loops += loops[v]
+        num_looped += loops[v] > 0
+        balanced &= in_edges == out_edges[v]
+        factor = mix(np.uint64(v))
+        hash_in += factor * np.uint64(in_edges)
+        hash_out += factor * np.uint64(out_edges[v])
+        hash_loops += factor * np.uint64(loops[v])
+        hash_nodes += factor
+    hashes = hash_in, hash_out, hash_loops, hash_nodes
+    return num_loops, num_looped, balanced, hashes
+
+
+@jit
 def fill_diagonal(
     in_edges: np.ndarray,
     loops: np.ndarray,
     self_loop: bool,
     power: float,
+    least: int,
     out: np.ndarray,
 ) -> None:
-    """Write ``degree(v) ** power``, or 0 for a node without edges.
+    """Write ``degree(v) ** power``, or 0 for a degree of 0.
 
     ``in_edges`` holds degrees, or begins of rows if it is one longer than
-    ``out``. With ``self_loop`` a node has exactly one self-loop.
+    ``out``. With ``self_loop`` a node has exactly one self-loop. A degree
+    below ``least`` counts as that.
     """
     pointers = len(in_edges) == len(out) + 1
     for v in range(len(out)):
         degree = in_edges[v + 1] - in_edges[v] if pointers else in_edges[v]
         if self_loop:
             degree += 1 - loops[v]
+        degree = max(degree, least)
         out[v] = float(degree) ** power if degree > 0 else 0.0
 
 

@@ -22,18 +22,24 @@ def diagonals(
 ) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Make the left and the right diagonal; None stands for ones.
 
-    A node of degree 0 gets 0, never inf or NaN. A graph in both directions
-    has one diagonal, given twice.
+    A node of degree 0 gets 0, never inf or NaN; with norm="in" it gets 1,
+    because it may be the source of edges. A graph in both directions has one
+    diagonal, given twice.
     """
-    power = -0.5 if spec.norm == "both" else -1.0
+    power = -0.5 if spec.norm in ("both", "in") else -1.0
     left = right = None
-    if spec.norm in ("both", "right"):
+    if spec.norm in ("both", "right", "in"):
         left = zeros(edges.num_nodes, dtype)
-        fill_diagonal(edges.indptr, edges.loops, spec.self_loop, power, left)
+        fill_diagonal(
+            edges.indptr, edges.loops, spec.self_loop, power,
+            int(spec.norm == "in"), left,
+        )  # fmt: skip
+    if spec.norm == "in":
+        return left, left
     if spec.norm in ("both", "left"):
         right = zeros(edges.num_nodes, dtype)
         fill_diagonal(
-            edges.out_edges, edges.loops, spec.self_loop, power, right
+            edges.out_edges, edges.loops, spec.self_loop, power, 0, right
         )
     if left is not None and right is not None and are_equal(left, right):
         right = left

@@ -387,15 +387,17 @@ class DiskInEdges(InEdges):
 _cache: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
-def in_edges(graph: dgl.DGLGraph | DiskGraph) -> InEdges:
+def in_edges(graph: dgl.DGLGraph | DiskGraph, keep: bool = True) -> InEdges:
     """Give the graph's edges by destination, made once for each graph.
 
     A graph that was changed in place has a new index, and its edges are
-    read again.
+    read again. Without ``keep``, what is not known yet is not remembered.
     """
     if isinstance(graph, DiskGraph):
         return DiskInEdges(graph)
     found = _cache.get(graph)
     if found is None or not found.is_of(graph):
-        found = _cache[graph] = InEdges(graph)
+        found = InEdges(graph)
+        if keep:
+            _cache[graph] = found
     return found

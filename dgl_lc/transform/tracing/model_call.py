@@ -9,6 +9,9 @@ import dgl
 import torch
 from torch import nn
 
+from ...hops import HopFeatures
+from ...nn.plain.lcgraphconv import LCConv
+from ...nn.plain.model_on_hops import ModelOnHops
 from ..refusals import refuse
 from .values import leaves
 
@@ -59,6 +62,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
         )  # fmt: skip
     call = ModelCall(model, args, kwargs)
     given = [*_named(args, kwargs)]
+    _check_not_swapped(model, args, kwargs)
     held = [*_held(model)]
     graphs = [item for item in given + held if _is_graph(item[1])]
     for name, graph in graphs:
@@ -101,6 +105,24 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
         if name in call.inputs or _is_graph(item)
     }
     return call
+
+
+def _check_not_swapped(model: nn.Module, args: tuple, kwargs: dict) -> None:
+    """Refuse a model whose layers or features were swapped by hand."""
+    for name, module in model.named_modules():
+        if isinstance(module, (LCConv, ModelOnHops)):
+            refuse(
+                name, type(module).__name__,
+                "is a part of an LC version, which needs no transformation",
+                "Pass the model as written for dgl.nn, with its plain "
+                "features, or give block_aggregate's hop features to this one",
+            )  # fmt: skip
+    if any(isinstance(x, HopFeatures) for x in leaves((args, kwargs))):
+        refuse(
+            "", "hop features", "were given to the model, but lc_transform "
+            "precomputes on its own",
+            "Pass the plain features, as given to block_aggregate",
+        )  # fmt: skip
 
 
 def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:

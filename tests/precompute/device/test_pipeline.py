@@ -24,6 +24,7 @@ from dgl_lc.precompute.device.edge_slots import EdgeSlots
 from dgl_lc.precompute.device.executor import survey_for_device
 from dgl_lc.precompute.device.pipeline import Pipeline
 from dgl_lc.precompute.device.transfers import Receiver, Sender
+from dgl_lc.precompute.graph.count_graph import count_with_torch
 from dgl_lc.precompute.planning.device import make_device_plan
 from dgl_lc.precompute.request import Request
 from dgl_lc.testing.cpu_device import CpuDevice
@@ -36,7 +37,7 @@ from dgl_lc.testing.simulated_device import SimulatedDevice
     g=graphs(),
     d=st.integers(1, 40),
     K=st.integers(1, 4),
-    norm=st.sampled_from(["both", "right", "left", "none"]),
+    norm=st.sampled_from(["both", "right", "left", "none", "in"]),
     self_loop=st.booleans(),
     weighted=st.booleans(),
     some=st.booleans(),
@@ -59,6 +60,11 @@ def test_any_cut_equals_dense_products(
     if norm in ("none", "left") and x.element_size() < 4:
         # Sums of hubs would be too large for the tolerance.
         options["norm"] = "both"
+    if most_entries and x.element_size() < 4:
+        # A sum is rounded to a half once for every block that its row is in;
+        # with an edge a block, the sum of a hub would differ by more than
+        # the tolerance.
+        most_entries = 40
     if weighted:
         options["weight"] = torch.rand(g.num_edges())
     if some:
@@ -78,6 +84,7 @@ def test_any_cut_equals_dense_products(
             raise
         assume(False)
     assert is_close(hops, expected(g, x, K, **options), options.get("nodes"))
+    assert hops.filter.graph == count_with_torch(g)
     if kind != "cpu":
         assert device.peak <= total
         assert device.used == 0

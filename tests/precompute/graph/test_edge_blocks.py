@@ -51,7 +51,7 @@ def test_block_edges_are_those_of_the_graph(g, count):
 @given(
     g=graphs(),
     count=COUNTS,
-    norm=st.sampled_from(["both", "right", "left", "none"]),
+    norm=st.sampled_from(["both", "right", "left", "none", "in"]),
     self_loop=st.booleans(),
     dtype=st.sampled_from([torch.float32, torch.float64]),
 )

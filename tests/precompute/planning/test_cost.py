@@ -91,7 +91,7 @@ def test_edges_by_destination(formats, weight):
 
 
 @pytest.mark.parametrize("formats", ["coo", "csc"])
-@pytest.mark.parametrize("norm", ["both", "right", "none"])
+@pytest.mark.parametrize("norm", ["both", "right", "none", "in"])
 def test_degrees_and_diagonals(formats, norm):
     _, found, engine, items = planned(formats=formats, norm=norm)
     edges, f = found.edges, engine.filter

@@ -15,7 +15,8 @@ from transform.zoo import (
     random_graph,
 )
 
-from dgl_lc import LCError, lc_transform
+from dgl_lc import LCError, block_aggregate, lc_transform
+from dgl_lc.nn import LCGCN, LCGraphConv
 from dgl_lc.testing.random_graphs import make_features
 
 pytestmark = pytest.mark.usefixtures("double_precision")
@@ -50,3 +51,23 @@ def test_features_in_a_list():
     g, x = random_graph(), features()
     lc = lc_transform(model_of(body), g, feats=[x, 2 * x])
     lc.precompute(g, feats=[x, x.clone()])
+
+
+@pytest.mark.parametrize("swapped", [LCGraphConv(IN, OUT), LCGCN(IN, 4, OUT)])
+def test_a_model_that_was_swapped_is_refused(swapped):
+    g, x = random_graph(), features()
+    hops = block_aggregate(g, x, K=2)
+    for feat in (x, hops):
+        with pytest.raises(
+            LCError,
+            match=r"in convs.0: LC.* as written for dgl\.nn, with its plain",
+        ):
+            lc_transform(Layers(swapped), g, feat)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_hop_features_are_refused(by_name):
+    g, hops = random_graph(), block_aggregate(random_graph(), features(), K=2)
+    args, kwargs = ([g], {"feat": hops}) if by_name else ([g, hops], {})
+    with pytest.raises(LCError, match=r"hop features: were .*plain features"):
+        lc_transform(dglnn.GraphConv(IN, OUT), *args, **kwargs)
