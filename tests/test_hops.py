@@ -5,6 +5,7 @@ import io
 import pickle
 
 import dgl
+import numpy as np
 import pytest
 import torch
 from dgl import DGLError
@@ -92,7 +93,9 @@ def test_selected_hops_are_those_of_their_numbers(hops, chosen):
 
 
 def test_hops_that_can_not_be_selected_are_named(hops):
-    with pytest.raises(DGLError, match=r"hops \[5\] do not exist.*K=5"):
+    with pytest.raises(
+        DGLError, match=r"hops \[5\] do not exist.*hops=\[1, 5\]"
+    ):
         hops.select([1, 5])
     with pytest.raises(DGLError, match="no hop was selected"):
         hops.select([])
@@ -129,6 +132,57 @@ def test_slices_are_of_hops(hops):
     assert torch.equal(hops[1:3][2], hops[2])
     with pytest.raises(DGLError, match="no hop was selected"):
         hops[7:]
+
+
+@pytest.mark.parametrize(
+    "perm",
+    [
+        torch.randperm(5),
+        torch.randperm(5).int(),
+        np.array([3, 0, 1, 4, 2]),
+        [4, 3, 2, 1, 0],
+        range(5),
+    ],
+)
+def test_rows_are_shuffled_before_the_precomputation(hops, perm):
+    for values in (hops, hops[1:], torch.relu(hops), hops[:, :2]):
+        with pytest.raises(DGLError, match="before") as error:
+            values[perm]
+        assert "block_aggregate(g, x[ids], K)" in str(error.value)
+        assert "hops.rows" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        torch.tensor([1, 0]),
+        torch.tensor([True, False, True, False, False]),
+        [True, False, True, False, False],
+        np.array([True, False, True, False, False]),
+        np.array([1, 0]),
+        [1, 0],
+    ],
+)
+def test_a_batch_is_taken_with_rows(hops, ids):
+    with pytest.raises(DGLError, match=r"hops\.rows\(ids\)"):
+        hops[ids]
+
+
+@pytest.mark.parametrize("key", [100, slice(0, 100), slice(5)])
+def test_what_may_be_meant_for_rows_is_sent_to_rows(hops, key):
+    with pytest.raises(DGLError, match=r"hops\.rows\(ids\)"):
+        hops[key]
+
+
+def test_hop_features_are_not_assigned_to(hops):
+    with pytest.raises(DGLError, match="before block_aggregate"):
+        hops[:, 0] = 0
+    with pytest.raises(DGLError, match="before block_aggregate"):
+        hops[hops > 0] = 0
+    with pytest.raises(DGLError, match="before block_aggregate"):
+        hops[..., 1] += 1
+    with pytest.raises(DGLError, match=r"h\.select\(hops\)"):
+        del hops[0]
 
 
 def test_rows_are_found_by_their_nodes(hops):
@@ -181,3 +235,27 @@ def test_a_file_of_torch_holds_the_same(hops):
         # Written by this test itself.
         found = torch.load(file, weights_only=False)
         assert torch.equal(found.stack, form.stack)
+
+
+def test_hop_features_of_different_graphs_do_not_meet():
+    x = make_features(4, 3)
+    g = dgl.graph(([0, 1, 2], [1, 2, 3]))
+    first = block_aggregate(g, x, 1)
+    for other in (dgl.add_self_loop(g), dgl.graph(([0, 1, 2], [2, 3, 1]))):
+        # The same graph, as the filter sees it, or one with such degrees.
+        assert (first + block_aggregate(other, x, 1)).hops == [0, 1]
+    for other in (
+        dgl.add_edges(g, [0], [2]),
+        dgl.graph(([0, 1, 2, 3],) * 2),
+        dgl.reverse(g),
+    ):
+        second = block_aggregate(other, x, 1)
+        with pytest.raises(DGLError, match="hop features of different graphs"):
+            torch.cat([first, second], dim=1)
+    own = block_aggregate(g, x, 1, self_loop=False)
+    looped = block_aggregate(dgl.add_self_loop(g), x, 1, self_loop=False)
+    with pytest.raises(DGLError, match="one with 4 nodes, 3 edges"):
+        own + looped
+    unknown = HopFeatures([x, x], [0, 1], FilterSpec())
+    assert (first + unknown).hops == [0, 1]
+    assert (unknown + first).hops == [0, 1]

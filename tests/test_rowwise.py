@@ -3,7 +3,9 @@
 import io
 
 import dgl
+import numpy as np
 import pytest
+import scipy.sparse
 import torch
 import torch.nn.functional as F
 from dgl import DGLError
@@ -83,6 +85,36 @@ ROWWISE = {
     "inplace": lambda h: nn.ReLU(inplace=True)(h * 1),
     "sequence": nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Dropout(0.0)),
     "autocast": lambda h: _autocast(h),
+    "axis": lambda h: h.mean(axis=1),
+    "cat by axis": lambda h: torch.cat([h, h], axis=1),
+    "threshold": lambda h: F.threshold(h, 0.1, 2.0),
+    "nn.Threshold": nn.Threshold(0.1, 2.0),
+    "zeros_like": torch.zeros_like,
+    "ones_like": lambda h: torch.ones_like(h, dtype=torch.float64),
+    "full_like": lambda h: torch.full_like(h, 3.0),
+    "where with zeros": lambda h: torch.where(h > 0, h, torch.zeros_like(h)),
+    "hstack": lambda h: torch.hstack([h, -h]),
+    "flatten": lambda h: torch.stack([h, -h], dim=1).flatten(1),
+    "nn.Flatten": lambda h: nn.Flatten()(h.unsqueeze(2)),
+    "unflatten": lambda h: h.unflatten(1, (2, 2)).sum(dim=2),
+    "addmm": lambda h: torch.addmm(torch.arange(6.0), h, W, beta=2),
+    "addmm of one row": lambda h: torch.addmm(W[:1], h, W),
+    "addmm of hops": lambda h: torch.addmm(h, h, W[:, :4], alpha=2),
+    "group_norm": nn.GroupNorm(2, 4),
+    "any": lambda h: (h > 0.5).any(dim=1),
+    "all": lambda h: torch.all(h > 0, -1, keepdim=True),
+    "median": lambda h: h.median(dim=1).values,
+    "vector_norm": lambda h: torch.linalg.vector_norm(h, dim=1),
+    "linalg.norm": lambda h: torch.linalg.norm(h, 1, 1),
+    "narrow": lambda h: h.narrow(1, 1, 2),
+    "unbind": lambda h: h.unbind(1)[2],
+    "tensor_split": lambda h: h.tensor_split(2, dim=1)[1],
+    "topk": lambda h: h.topk(2).indices,
+    "sort": lambda h: torch.sort(h, descending=True).values,
+    "argsort": lambda h: h.argsort(1),
+    "atan": torch.atan,
+    "flip": lambda h: h.flip(1),
+    "flip by name": lambda h: torch.flip(h, dims=[-1]),
 }
 
 
@@ -145,7 +177,33 @@ REFUSED = {
     "as weights": lambda h, g: F.linear(torch.ones(2, 4), h),
     "other ranks": lambda h, g: h + h.unsqueeze(-1),
     "squeeze all": lambda h, g: h.squeeze(),
+    "out": lambda h, g: torch.add(h, h, out=h),
+    "out of a plain tensor": lambda h, g: torch.add(h, h, out=torch.ones(5, 4)),
     "batch attention": lambda h, g: nn.MultiheadAttention(4, 2)(h, h, h),
+    "mean by axis": lambda h, g: h.mean(axis=0),
+    "cat by axis": lambda h, g: torch.cat([h, h], axis=0),
+    "hstack of columns": lambda h, g: torch.hstack([h.sum(1), h.sum(1)]),
+    "flatten rows": lambda h, g: h.flatten(),
+    "unflatten rows": lambda h, g: h.unflatten(0, (5, 1)),
+    "addmm from the left": lambda h, g: torch.addmm(h, torch.eye(5), h),
+    "addmm of a term": lambda h, g: torch.addmm(h, torch.eye(5), WIDE),
+    "addmm of one tensor": lambda h, g: torch.addmm(
+        *(lambda w: (w, h.rows(torch.arange(4))[1:2], w))(torch.eye(4))
+    ),
+    "any of all": lambda h, g: (h > 0).any(),
+    "all over nodes": lambda h, g: (h > 0).all(dim=0),
+    "norm of all": lambda h, g: torch.linalg.norm(h),
+    "norm over nodes": lambda h, g: torch.linalg.vector_norm(h, dim=0),
+    "rows by narrow": lambda h, g: h.narrow(0, 0, 5),
+    "unbind": lambda h, g: h.unbind(),
+    "parts of rows": lambda h, g: h.tensor_split(2),
+    "best nodes": lambda h, g: h.topk(2, dim=0),
+    "sorted nodes": lambda h, g: h.argsort(0),
+    "noise": lambda h, g: torch.randn_like(h),
+    "flip of rows": lambda h, g: h.flip(0),
+    "flip of rows as well": lambda h, g: h.flip(1, 0),
+    "flip of rows by name": lambda h, g: torch.flip(h, dims=[1, 0]),
+    "instance_norm": lambda h, g: nn.InstanceNorm1d(5)(h),
 }
 
 
@@ -162,22 +220,133 @@ def test_a_refusal_says_what_to_do(hops, name):
         REFUSED[name](hops, None)
 
 
-def test_node_data_of_a_graph_does_not_take_hop_features(hops):
-    g = dgl.graph(([0, 1], [1, 2]), num_nodes=5)
-    g.ndata["h"] = hops
-    call = dgl.function.copy_u("h", "m"), dgl.function.sum("m", "h")
-    with pytest.raises(DGLError, match="LCGraphConv"):
-        g.update_all(*call)
+ADVICE = {
+    "mean": (lambda h: h.mean(0), "dim=0 mixes rows.*BatchNorm1d.*LayerNorm"),
+    "normalize": (
+        lambda h: F.normalize(h, dim=0),
+        "dim=0 mixes rows.*BatchNorm1d.*LayerNorm",
+    ),
+    "cat": (
+        lambda h: torch.cat([h, h], dim=0),
+        "dim=0 joins rows.*columns are joined along dim=1",
+    ),
+    "chunk": (lambda h: h.chunk(2), "without dim= cuts or.*columns are dim=1"),
+    "split": (lambda h: h.split(2), "cuts or moves rows.*columns are dim=1"),
+    "flatten": (
+        lambda h: h.flatten(),
+        "start_dim=0 cuts or moves rows.*columns are dim=1",
+    ),
+    "InstanceNorm1d": (
+        nn.InstanceNorm1d(5),
+        r"nn\.InstanceNorm1d did this, use nn\.LayerNorm",
+    ),
+}
 
 
-def test_a_plain_tensor_with_a_row_for_each_node_is_hop_0(hops):
-    factor = torch.rand(5, 1)
-    found = hops * factor
-    torch.testing.assert_close(found, hops[0] * factor)
-    # A factor of the nodes does not pass through the filter: what is left
-    # can't be aggregated again.
+@pytest.mark.parametrize("name", ADVICE)
+def test_what_acts_along_the_nodes_says_what_helps(hops, name):
+    call, advice = ADVICE[name]
+    with pytest.raises(DGLError, match=advice) as error:
+        call(hops)
+    assert "say dim=-1" not in str(error.value)
+    assert "lc_transform on the model as written for dgl.nn" in str(error.value)
+
+
+def test_numbers_of_elements_are_those_of_a_hop(hops):
+    assert hops.numel() == torch.numel(hops) == hops[1].numel() == 20
+    assert hops.is_floating_point()
+    assert torch.is_floating_point(hops)
+
+
+NODES = torch.rand(5, 1) + 0.5
+WIDE = torch.rand(5, 4) + 0.5
+
+#: A factor, a bound or a mask for each node: S (D h) is not D (S h).
+FACTORS = {
+    "mul": lambda h: h * NODES,
+    "from the left": lambda h: NODES * h,
+    "every column": lambda h: h * WIDE,
+    "parameter": lambda h: h * nn.Parameter(NODES),
+    "torch.mul": lambda h: torch.mul(h, NODES),
+    "method": lambda h: h.mul(NODES),
+    "by degrees": lambda h: h / NODES,
+    "divided by h": lambda h: NODES / h,
+    "torch.div": lambda h: torch.div(h, NODES, rounding_mode="floor"),
+    "power": lambda h: h**NODES,
+    "exponent": lambda h: NODES**h,
+    "augmented": lambda h: _scale(h, NODES),
+    "one column": lambda h: h[:, 0] * NODES[:, 0],
+    "mask": lambda h: h * (NODES > 1),
+    "where": lambda h: torch.where(NODES > 1, h, h * 0),
+    "where, a method": lambda h: h.where(NODES > 1, h * 0),
+    "masked_fill": lambda h: h.masked_fill(NODES > 1, 0.0),
+    "lerp": lambda h: torch.lerp(h, -h, WIDE),
+    "clamp": lambda h: h.clamp(min=WIDE),
+    "logical_and": lambda h: torch.logical_and(h > 0, NODES > 1),
+    "and": lambda h: (h > 0) & (NODES > 1),
+    "mask from the left": lambda h: (NODES > 1) & (h > 0),
+    "or": lambda h: (h > 0) | (NODES > 1),
+}
+
+
+def _scale(h, factor):
+    h *= factor
+    return h
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_factor_per_node_is_refused(hops, name):
+    for values in (hops, hops[1:], torch.relu(hops.shift())):
+        with pytest.raises(
+            DGLError, match=r"S \(D h\) is not D \(S h\)"
+        ) as error:
+            FACTORS[name](values)
+        assert "block_aggregate(norm=…)" in str(error.value)
+        assert "lc_transform" in str(error.value)
+        assert ("h[0]" in str(error.value)) == (0 in values.hops)
+
+
+@pytest.mark.parametrize("name", FACTORS)
+def test_a_factor_per_node_scales_hop_0_alone(hops, name):
+    function = FACTORS[name]
+    expected = function(hops[0].clone())
+    found = function(hops[:1])
+    torch.testing.assert_close(found, expected, equal_nan=True)
+
+
+#: The output of a last layer is a plain tensor, and is hop 0.
+MEETINGS = {
+    "sum": lambda h, x: h + x,
+    "difference": lambda h, x: x - h,
+    "cat": lambda h, x: torch.cat([h, x], dim=1),
+    "stack": lambda h, x: torch.stack([h, x], dim=1),
+    "maximum": lambda h, x: torch.maximum(h, x),
+    "max": lambda h, x: torch.max(h, x),
+    "equal": lambda h, x: h == x,
+    "greater": lambda h, x: h > x,
+    "where values": lambda h, x: torch.where(h > 0, h, x),
+    "lerp end": lambda h, x: torch.lerp(h, x, 0.1),
+    "hstack": lambda h, x: torch.hstack([h, x]),
+    "addmm": lambda h, x: torch.addmm(x, h, W[:, :4]),
+}
+
+
+@pytest.mark.parametrize("name", MEETINGS)
+def test_a_plain_tensor_with_a_row_for_each_node_is_hop_0(hops, name):
+    found = MEETINGS[name](hops, WIDE)
+    torch.testing.assert_close(found, MEETINGS[name](hops[0], WIDE))
+    if name == "stack":
+        found = found.sum(dim=1)
+    # What is left can't be aggregated again.
     with pytest.raises(DGLError, match="hop 0"):
         LCGraphConv(4, 2)(None, found)
+
+
+def test_one_row_is_a_factor_of_every_row_for_one_node_too():
+    hops = block_aggregate(dgl.graph(([0], [0])), torch.ones(1, 4), 2)
+    found = hops * torch.full((1, 4), 2.0)
+    assert found.hops == [0, 1, 2]
+    assert torch.equal(found[1], torch.full((1, 4), 2.0))
 
 
 def test_a_plain_tensor_meets_nothing_but_hop_0(hops):
@@ -207,7 +376,7 @@ def test_values_of_other_nodes_or_filters_do_not_meet(hops):
     with pytest.raises(DGLError, match="different nodes"):
         a + b
     other = HopFeatures(list(hops), hops.hops, FilterSpec("right"))
-    with pytest.raises(DGLError, match="different filters"):
+    with pytest.raises(DGLError, match=r"^\+: .* different filters.*lc_trans"):
         hops + other
 
 
@@ -307,3 +476,87 @@ def test_a_whole_model_compiles(hops):
     batch = hops.rows(torch.tensor([3, 1, 4]))
     compiled = torch.compile(model, backend="eager")
     torch.testing.assert_close(compiled(None, batch), model(None, batch))
+
+
+# What a script does with features that are one tensor
+
+
+@pytest.mark.parametrize(
+    "make", [lambda h: h.numpy(), np.asarray, np.array],
+    ids=["numpy", "asarray", "array"],
+)  # fmt: skip
+def test_arrays_are_made_of_one_hop(hops, make):
+    with pytest.raises(DGLError, match=r"take hop k, h\[k\]\.numpy\(\)"):
+        make(hops)
+
+
+@pytest.mark.parametrize("name", ["item", "tolist"])
+def test_values_are_of_one_hop(hops, name):
+    with pytest.raises(
+        DGLError, match=rf"^{name} converts one.*take hop k, h\[k\]\.{name}\(\)"
+    ):
+        getattr(hops, name)()
+
+
+def test_a_matrix_from_the_left_is_refused_with_shift(hops):
+    A = torch.eye(5)
+    for call in (lambda: A @ hops, lambda: torch.mm(A, hops)):
+        with pytest.raises(DGLError, match=r"from the left.*h\.shift\(\)"):
+            call()
+    with pytest.raises(DGLError, match=r"h\[k\]"):
+        scipy.sparse.eye(5).tocsr() @ hops
+
+
+INPLACE = {
+    "add_": (lambda h: h.add_(1), r"write h = h\.add\("),
+    "relu_": (lambda h: torch.relu_(h), r"write h = h\.relu\("),
+    "dropout_": (lambda h: F.dropout_(h) if hasattr(F, "dropout_")
+                 else torch.dropout_(h, 0.5, True), r"h = h\.dropout\("),
+    "zero_": (lambda h: h.zero_(), "before block_aggregate"),
+    "init": (nn.init.zeros_, "before block_aggregate"),
+    "plain += h": (lambda h: torch.zeros(5, 4).__iadd__(h), r"x = x \+ h"),
+    "plain *= h": (lambda h: torch.zeros(5, 4).__imul__(h), r"x = x \* h"),
+    "plain.add_": (lambda h: torch.zeros(5, 4).add_(h), r"h = h\.add\("),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INPLACE)
+def test_functions_in_place_say_what_to_write(hops, name):
+    call, advice = INPLACE[name]
+    before = [tensor.clone() for tensor in hops]
+    with pytest.raises(DGLError, match=advice):
+        call(hops)
+    for tensor, old in zip(hops, before, strict=True):
+        assert torch.equal(tensor, old)
+
+
+def test_augmented_assignments_make_new_values(hops):
+    h = hops
+    h += 1
+    h *= 2
+    h /= torch.full((4,), 4.0)
+    assert_hops(h, each(hops, lambda x: (x + 1) / 2))
+
+
+def test_a_plain_tensor_takes_the_type_of_hop_features(hops):
+    mask = torch.tensor([True, False, True])
+    for found in (mask.to(hops), mask.type_as(hops)):
+        assert torch.equal(found, torch.tensor([1.0, 0.0, 1.0]))
+
+
+def test_a_contiguous_copy_is_row_wise(hops):
+    assert_hops(hops[:, ::2].contiguous(), each(hops, lambda x: x[:, ::2]))
+
+
+def test_a_script_reads_what_it_reads_of_a_tensor(hops):
+    rows, columns = hops.shape
+    assert (rows, columns) == (5, 4)
+    assert hops.size(0) == 5
+    assert len(hops) == 4
+    assert "rows=5" in str(hops)
+    with pytest.raises(DGLError, match="say dim=-1"):
+        hops.sum()
+    with pytest.raises(DGLError, match="lc_transform"):
+        hops.T  # noqa: B018
+    with pytest.raises(DGLError, match="one_hot"):
+        F.one_hot(hops)
