@@ -52,6 +52,10 @@ setup(
             "pytest-xdist",
             "ruff",
             "scipy",
+            # DGL's formatter, for what can be contributed to DGL.
+            "black==22.10.0",
+            "ufmt==2.0.1",
+            "usort==1.0.5",
             # The tests run the GPU kernel in Triton's interpreter.
             "triton; platform_system == 'Linux' "
             "and platform_machine == 'x86_64'",

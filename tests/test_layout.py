@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "dgl_lc").rglob("*.py"))
+PLAIN = ROOT / "dgl_lc/nn/plain"
+# Plain modules follow DGL's rules, and share their names with what adds hop
+# features to them.
+FILES = sorted(set((ROOT / "dgl_lc").rglob("*.py")) - set(PLAIN.rglob("*.py")))
 
 
 def twice(names):
@@ -63,3 +66,39 @@ def test_arrows_go_down_only():
         cwd=ROOT, capture_output=True, text=True,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout[-2000:]
+
+
+_BLOCKED = """
+import importlib, pathlib, sys, types
+root = pathlib.Path(sys.argv[1])
+# What the real packages would import is not what is tested here.
+for name in ("dgl_lc", "dgl_lc.nn"):
+    package = types.ModuleType(name)
+    package.__path__ = [str(root.joinpath(*name.split(".")))]
+    sys.modules[name] = package
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        ours = name.startswith("dgl_lc.") and not name.startswith(
+            "dgl_lc.nn.plain")
+        if ours or name.split(".")[0] in ("numba", "llvmlite"):
+            raise ImportError(name + " is blocked")
+sys.meta_path.insert(0, Blocked())
+for path in sorted((root / "dgl_lc/nn/plain").glob("*.py")):
+    importlib.import_module("dgl_lc.nn.plain." + path.stem)
+plain = sys.modules["dgl_lc.nn.plain"]
+import torch
+print(plain.LCJKNet(4, 3, 2)(None, torch.ones(4, 5, 4)).shape)
+"""
+
+
+def test_plain_modules_need_torch_and_dgl_alone():
+    found = subprocess.run(
+        [sys.executable, "-c", _BLOCKED, str(ROOT)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.stdout == "torch.Size([5, 2])\n", found.stderr[-2000:]
+
+
+def test_plain_modules_are_written_for_python_3_8():
+    for path in PLAIN.glob("*.py"):
+        ast.parse(path.read_text(), feature_version=(3, 8))

@@ -12,9 +12,8 @@ import torch.nn.functional as F
 from dgl.nn import GraphConv, JumpingKnowledge
 from torch import nn
 
-from ..nn.dropout import Dropout
-from ..nn.gprgnn import pagerank
-from ..nn.mlp import MLP
+from ..nn.dropout import Dropout, use_quick_dropout
+from ..nn.plain.lcgprgnn import MLP, pagerank
 
 
 def with_self_loops(graph: dgl.DGLGraph) -> dgl.DGLGraph:
@@ -145,6 +144,7 @@ class FeatureMLP(nn.Module):
         super().__init__()
         widths = [in_feats, *[hid_feats] * (num_layers - 1), out_feats]
         self.mlp = MLP(widths, dropout, F.relu)
+        use_quick_dropout(self)
 
     def forward(self, graph: dgl.DGLGraph, feat: torch.Tensor) -> torch.Tensor:
         return self.mlp(feat)

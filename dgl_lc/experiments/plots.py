@@ -102,7 +102,7 @@ def bars(
     if title:
         # The title of the figure, which is wider than that of the axes.
         figure.suptitle(title, fontsize=11)
-    axes.legend(loc="lower right")
+    _legend_below(figure, columns=2)
     figure.savefig(path, dpi=150)
 
 
@@ -122,6 +122,7 @@ def training_curves(fit: Fit, path: Path, title: str = "") -> None:
             label=f"{text} loss",
         )  # fmt: skip
     axes.set_xlabel("epoch")
+    _integer_ticks(axes)
     axes.set_ylabel("loss")
     accuracy = axes.twinx()
     accuracy.plot(
@@ -132,9 +133,7 @@ def training_curves(fit: Fit, path: Path, title: str = "") -> None:
     axes.axvline(fit.best_epoch, color="grey", lw=0.8, label="best epoch")
     if title:
         axes.set_title(title)
-    lines, names = axes.get_legend_handles_labels()
-    others, more = accuracy.get_legend_handles_labels()
-    axes.legend(lines + others, names + more, fontsize="small")
+    _legend_below(figure, columns=4)
     kind = path.suffix[1:]
     owner = "Software" if kind == "png" else "Creator"
 
@@ -175,5 +174,18 @@ def _save_course(figure: Any, axes: Any, path: Path, title: str) -> None:
     if title:
         axes.set_title(title)
     axes.grid(True, alpha=0.3)
-    axes.legend(ncols=2, fontsize="small")
+    _legend_below(figure, columns=4)
     figure.savefig(path, dpi=150)
+
+
+def _integer_ticks(axes: Any) -> None:
+    """Mark only whole numbers on the horizontal axis, such as epochs."""
+    from matplotlib.ticker import MaxNLocator
+
+    # With more than one tick at least, a single epoch would get fractions.
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def _legend_below(figure: Any, columns: int) -> None:
+    """Draw the legend of all axes below them, where it covers no curve."""
+    figure.legend(loc="outside lower center", ncols=columns, fontsize="small")

@@ -1,16 +1,16 @@
 """Torch module for the LC version of APPNP."""
 
 from collections.abc import Callable
+from typing import Any
 
-import dgl
-import torch as th
 import torch.nn.functional as F
 
-from .model import Features, check_sizes
-from .polynomial import PolynomialModel, pagerank
+from . import plain
+from .activations import activation_name, get_activation
+from .model import HopModel
 
 
-class LCAPPNP(PolynomialModel):
+class LCAPPNP(HopModel, plain.LCAPPNP):
     r"""LC version of APPNP, from `Predict then Propagate: Graph Neural
     Networks meet Personalized PageRank <https://arxiv.org/abs/1810.05997>`__
 
@@ -69,33 +69,19 @@ class LCAPPNP(PolynomialModel):
         norm: str = "both",
         self_loop: bool = True,
     ):
-        check_sizes(hid_feats=hid_feats, num_layers=num_layers)
-        widths = [hid_feats] * (num_layers - 1)
         super().__init__(
-            in_feats, hid_feats, out_feats, widths, K, alpha, dropout,
-            activation, norm, self_loop,
+            in_feats, hid_feats, out_feats, K, alpha, num_layers, dropout,
+            get_activation(activation), norm=norm, self_loop=self_loop,
         )  # fmt: skip
-        self.theta: th.Tensor
-        self.register_buffer("theta", pagerank(K, alpha), persistent=False)
 
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute the LC version of APPNP.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with hops 0 to K, hop tensors, or the features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        rows = self.mlp(self.inputs(graph, feat))
-        return th.tensordot(self.theta, rows, dims=1)
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments that make such a model again."""
+        return {
+            **super().config,
+            "K": self._K,
+            "alpha": self._alpha,
+            "num_layers": len(self.mlp.layers),
+            "dropout": self.mlp.dropout.p,
+            "activation": activation_name(self.mlp.activation),
+        }

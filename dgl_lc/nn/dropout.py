@@ -40,6 +40,18 @@ class Dropout(nn.Dropout):
         return dropout(feat, self.p)
 
 
+def use_quick_dropout(model: nn.Module) -> None:
+    """Replace torch's own dropouts of a model by :class:`Dropout`.
+
+    An activation that the user gave stays as it is.
+    """
+    for name, child in model.named_children():
+        if type(child) is nn.Dropout:
+            setattr(model, name, Dropout(child.p, child.inplace))
+        elif not name.endswith("activation"):
+            use_quick_dropout(child)
+
+
 def dropout(feat: th.Tensor, p: float) -> th.Tensor:
     """Drop values with a probability and scale the others."""
     if has_torch_function_unary(feat):

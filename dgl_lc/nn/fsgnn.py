@@ -13,15 +13,11 @@ from torch import nn
 from ..hops import HopFeatures
 from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
+from .activations import activation_name, get_activation
 from .dropout import Dropout
-from .model import (
-    Features,
-    SeveralFilters,
-    activation_name,
-    check_last_hop,
-    get_activation,
-    reset_all,
-)
+from .model import Features
+from .plain.model_on_hops import check_last_hop
+from .several_filters import SeveralFilters
 
 #: Folders of the hop stores of the two filters, in ``out``.
 _WITH_LOOPS, _WITHOUT_LOOPS = "with-loops", "without-loops"
@@ -92,7 +88,7 @@ class FSGNN(SeveralFilters):
         num_layers: int = 2,
         dropout2: float | None = None,
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm)
+        super().__init__(in_feats, hid_feats, out_feats, norm=norm)
         check_last_hop(K)
         if num_layers not in (2, 3):
             raise DGLError(f"num_layers={num_layers!r} should be 2 or 3.")
@@ -152,7 +148,8 @@ class FSGNN(SeveralFilters):
         -----------
         Reinitialize learnable parameters; all inputs weigh the same.
         """
-        reset_all([*self.layers, self.output])
+        for layer in [*self.layers, self.output]:
+            layer.reset_parameters()
         if self.hidden is not None:
             self.hidden.reset_parameters()
         nn.init.ones_(self.att)
@@ -242,7 +239,5 @@ class FSGNN(SeveralFilters):
         return self.output(rst)
 
     def extra_repr(self) -> str:
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
+        """Describe the arguments of the module, for printing it."""
         return f"K={self._K}"

@@ -1,28 +1,16 @@
 """Torch module for the LC version of GCN."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
-import dgl
-import torch as th
 import torch.nn.functional as F
-from torch import nn
 
-from ..hops import HopFeatures
-from .dropout import Dropout
-from .graphconv import LCGraphConv
-from .model import (
-    Features,
-    HopModel,
-    activation_name,
-    check_sizes,
-    get_activation,
-    reset_all,
-)
+from . import plain
+from .activations import activation_name, get_activation
+from .model import HopModel
 
 
-class LCGCN(HopModel):
+class LCGCN(HopModel, plain.LCGCN):
     r"""LC version of GCN, from `GNN Transformation Framework for Improving
     Efficiency and Scalability <https://arxiv.org/abs/2207.12000>`__
 
@@ -74,20 +62,10 @@ class LCGCN(HopModel):
         norm: str = "both",
         self_loop: bool = True,
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
-        check_sizes(num_layers=num_layers)
-        self._activation = get_activation(activation)
-        widths = [in_feats, *[hid_feats] * (num_layers - 1), out_feats]
-        self.layers = nn.ModuleList(
-            LCGraphConv(width, out, norm=norm)
-            for width, out in pairwise(widths)
-        )
-        self.dropout = Dropout(dropout)
-
-    @property
-    def hops(self) -> list[int]:
-        """The hop the model needs: K."""
-        return [len(self.layers)]
+        super().__init__(
+            in_feats, hid_feats, out_feats, num_layers, dropout,
+            get_activation(activation), norm, norm=norm, self_loop=self_loop,
+        )  # fmt: skip
 
     @property
     def config(self) -> dict[str, Any]:
@@ -98,39 +76,3 @@ class LCGCN(HopModel):
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
         }
-
-    def reset_parameters(self) -> None:
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters.
-        """
-        reset_all(self.layers)
-
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute the LC version of GCN.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with hop K, hop tensors, or the features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        rows = self.inputs(graph, feat)[0]
-        rst: Any = HopFeatures.from_stack(rows, self.hops, self.filter)
-        for number, layer in enumerate(self.layers):
-            if number:
-                rst = self._activation(rst)
-            rst = layer(None, self.dropout(rst))
-        return rst

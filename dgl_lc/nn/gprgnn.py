@@ -3,17 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import dgl
-import torch as th
 import torch.nn.functional as F
-from torch import nn
 
-from .dropout import Dropout
-from .model import Features, check_sizes
-from .polynomial import PolynomialModel, pagerank
+from . import plain
+from .activations import activation_name, get_activation
+from .model import HopModel
 
 
-class LCGPRGNN(PolynomialModel):
+class LCGPRGNN(HopModel, plain.LCGPRGNN):
     r"""LC version of GPRGNN, from `GNN Transformation Framework for Improving
     Efficiency and Scalability <https://arxiv.org/abs/2207.12000>`__
 
@@ -86,52 +83,21 @@ class LCGPRGNN(PolynomialModel):
         norm: str = "both",
         self_loop: bool = True,
     ):
-        check_sizes(hid_feats=hid_feats, num_layers=num_layers)
-        widths = [hid_feats] * (num_layers - 1)
-        if num_layers > 2:
-            widths[-1] = max(1, hid_feats // 2)
         super().__init__(
-            in_feats, hid_feats, out_feats, widths, K, alpha, dropout,
-            activation, norm, self_loop,
+            in_feats, hid_feats, out_feats, K, num_layers, alpha, dropout,
+            dprate, get_activation(activation), norm=norm,
+            self_loop=self_loop,
         )  # fmt: skip
-        self.dprate = Dropout(dprate)
-        self.gamma = nn.Parameter(th.empty(K + 1))
-        self.reset_parameters()
 
     @property
     def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
-        return {**super().config, "dprate": self.dprate.p}
-
-    def reset_parameters(self) -> None:
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters, the coefficients included.
-        """
-        super().reset_parameters()
-        with th.no_grad():
-            self.gamma.copy_(pagerank(self._K, self._alpha))
-
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute the LC version of GPRGNN.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with hops 0 to K, hop tensors, or the features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        rows = self.dprate(self.mlp(self.inputs(graph, feat)))
-        return th.tensordot(self.gamma, rows, dims=1)
+        return {
+            **super().config,
+            "K": self._K,
+            "num_layers": len(self.mlp.layers),
+            "alpha": self._alpha,
+            "dropout": self.mlp.dropout.p,
+            "dprate": self.dprate.p,
+            "activation": activation_name(self.mlp.activation),
+        }

@@ -21,14 +21,11 @@ from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
 from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import open_hop_store
 from ..storage.input_store import InputsWriter
+from .activations import activation_name, get_activation
 from .dropout import Dropout
-from .model import (
-    Features,
-    SeveralFilters,
-    activation_name,
-    check_last_hop,
-    get_activation,
-)
+from .model import Features
+from .plain.model_on_hops import check_last_hop
+from .several_filters import SeveralFilters
 
 
 class LCH2GCN(SeveralFilters):
@@ -90,7 +87,9 @@ class LCH2GCN(SeveralFilters):
         activation: Callable | str = F.relu,
         norm: str = "both",
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm, False)
+        super().__init__(
+            in_feats, hid_feats, out_feats, norm=norm, self_loop=False
+        )
         check_last_hop(K)
         self._K = K
         self._activation = get_activation(activation)
@@ -258,9 +257,7 @@ class LCH2GCN(SeveralFilters):
         return self.output(self.dropout(rst))
 
     def extra_repr(self) -> str:
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
+        """Describe the arguments of the module, for printing it."""
         return f"K={self._K}"
 
 

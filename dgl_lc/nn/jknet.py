@@ -3,24 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import dgl
-import torch as th
 import torch.nn.functional as F
-from dgl import DGLError
-from torch import nn
-from torch.nn import init
 
-from .dropout import Dropout
-from .model import (
-    Features,
-    HopModel,
-    activation_name,
-    check_sizes,
-    get_activation,
-)
+from . import plain
+from .activations import activation_name, get_activation
+from .model import HopModel
 
 
-class LCJKNet(HopModel):
+class LCJKNet(HopModel, plain.LCJKNet):
     r"""LC version of JKNet, from `GNN Transformation Framework for Improving
     Efficiency and Scalability <https://arxiv.org/abs/2207.12000>`__
 
@@ -85,27 +75,10 @@ class LCJKNet(HopModel):
         norm: str = "both",
         self_loop: bool = True,
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
-        check_sizes(num_layers=num_layers)
-        if mode not in ("cat", "max"):
-            raise DGLError(f"mode={mode!r} should be 'cat' or 'max'.")
-        self._mode = mode
-        self._activation = get_activation(activation)
-        width = hid_feats if mode == "cat" else out_feats
-        self.layers = nn.ModuleList(
-            nn.Linear(width if layer else in_feats, width)
-            for layer in range(num_layers)
-        )
-        self.dropout = Dropout(dropout)
-        self.output: nn.Linear | None = None
-        if mode == "cat":
-            self.output = nn.Linear(num_layers * hid_feats, out_feats)
-        self.reset_parameters()
-
-    @property
-    def hops(self) -> list[int]:
-        """The hops the model needs: 1 to K."""
-        return list(range(1, len(self.layers) + 1))
+        super().__init__(
+            in_feats, hid_feats, out_feats, num_layers, mode, dropout,
+            get_activation(activation), norm=norm, self_loop=self_loop,
+        )  # fmt: skip
 
     @property
     def config(self) -> dict[str, Any]:
@@ -117,55 +90,3 @@ class LCJKNet(HopModel):
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
         }
-
-    def reset_parameters(self) -> None:
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters, as GraphConv's and Linear's.
-        """
-        for layer in self.layers:
-            init.xavier_uniform_(layer.get_parameter("weight"))
-            init.zeros_(layer.get_parameter("bias"))
-        if self.output is not None:
-            self.output.reset_parameters()
-
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute the LC version of JKNet.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with hops 1 to K, hop tensors, or the features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        rows = self.inputs(graph, feat)
-        branches = []
-        for number, layer in enumerate(self.layers):
-            if number:
-                rows = self._activation(rows)
-            rows = layer(self.dropout(rows))
-            # The first of the branches that are left ends with this layer.
-            branches.append(rows[0])
-            rows = rows[1:]
-        if self.output is None:
-            return th.stack(branches).amax(dim=0)
-        rst = self._activation(th.cat(branches, dim=-1))
-        return self.output(self.dropout(rst))
-
-    def extra_repr(self) -> str:
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
-        return f"num_layers={len(self.layers)}, mode={self._mode}"

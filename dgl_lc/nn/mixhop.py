@@ -3,24 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import dgl
 import torch as th
-from dgl import DGLError
-from torch import nn
-from torch.nn import init
 
-from .dropout import Dropout
-from .model import (
-    Features,
-    HopModel,
-    activation_name,
-    check_sizes,
-    get_activation,
-    reset_all,
-)
+from . import plain
+from .activations import activation_name, get_activation
+from .model import HopModel
 
 
-class LCMixHop(HopModel):
+class LCMixHop(HopModel, plain.LCMixHop):
     r"""LC version of MixHop, from `MixHop: Higher-Order Graph Convolutional
     Architectures via Sparsified Neighborhood Mixing
     <https://arxiv.org/abs/1905.00067>`__
@@ -88,44 +78,11 @@ class LCMixHop(HopModel):
         norm: str = "both",
         self_loop: bool = True,
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
-        check_sizes(num_layers=num_layers)
-        powers = sorted(p)
-        whole = all(isinstance(q, int) and q >= 0 for q in powers)
-        if not powers or not whole or len(set(powers)) < len(powers):
-            raise DGLError(f"p={p!r} should hold different powers, 0 or more.")
-        self._p = powers
-        self._activation = get_activation(activation)
-        self._batchnorm = batchnorm
-        # The hops at which each layer's output is needed, the last's first.
-        needed = [[0]]
-        for _ in range(num_layers):
-            needed.append(sorted({k + q for k in needed[-1] for q in powers}))
-        self._needed = needed[::-1]
-        width = hid_feats * len(powers)
-        self.layers = nn.ModuleList(
-            nn.ModuleDict(
-                {
-                    str(q): nn.Linear(
-                        width if layer else in_feats, hid_feats, bias=False
-                    )
-                    for q in powers
-                }
-            )
-            for layer in range(num_layers)
-        )
-        self.norms = nn.ModuleList(
-            nn.BatchNorm1d(width) for _ in range(num_layers) if batchnorm
-        )
-        self.input_dropout = Dropout(input_dropout)
-        self.layer_dropout = Dropout(layer_dropout)
-        self.output = nn.Linear(width, out_feats, bias=False)
-        self.reset_parameters()
-
-    @property
-    def hops(self) -> list[int]:
-        """The hops the model needs: all sums of powers."""
-        return self._needed[0]
+        super().__init__(
+            in_feats, hid_feats, out_feats, num_layers, p, input_dropout,
+            layer_dropout, get_activation(activation), batchnorm, norm=norm,
+            self_loop=self_loop,
+        )  # fmt: skip
 
     @property
     def config(self) -> dict[str, Any]:
@@ -139,58 +96,3 @@ class LCMixHop(HopModel):
             "batchnorm": self._batchnorm,
             "activation": activation_name(self._activation),
         }
-
-    def reset_parameters(self) -> None:
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters and the statistics of the norms.
-        """
-        for layer in self.layers:
-            for linear in layer.children():
-                init.xavier_uniform_(linear.get_parameter("weight"))
-        reset_all(self.norms)
-        init.xavier_uniform_(self.output.weight)
-
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute the LC version of MixHop.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with the hops of :attr:`hops`, hop tensors, or the
-            features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        rows = self.input_dropout(self.inputs(graph, feat))
-        for number, layer in enumerate(self.layers):
-            if number:
-                rows = self.layer_dropout(rows)
-            before, after = self._needed[number : number + 2]
-            columns = []
-            for q in self._p:
-                places = [before.index(k + q) for k in after]
-                linear = layer.get_submodule(str(q))
-                columns.append(linear(rows[places]))
-            rows = th.cat(columns, dim=-1)
-            if self._batchnorm:
-                rows = self.norms[number](rows.flatten(0, 1)).view_as(rows)
-            rows = self._activation(rows)
-        return self.output(rows[0])
-
-    def extra_repr(self) -> str:
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
-        return f"p={self._p}"

@@ -1,53 +1,40 @@
-"""Base classes of the models: where their hop features come from."""
+"""Base class of the models: where their hop features come from."""
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import dgl
 import torch as th
-import torch.nn.functional as F
 from dgl import DGLError
-from torch import nn
 
 from ..hops import FilterSpec, HopFeatures
-from ..node_rows import ModelInputs, NodeRows
+from ..node_rows import NodeRows
 from ..precompute import block_aggregate
-from ..precompute.request import Request
-from ..precompute.sinks import warn_if_unread
-from ..storage.input_store import (
-    InputsWriter,
-    StoredInputs,
-    open_inputs,
-    write_inputs,
-)
 from .cache import InputCache
+from .compare_graph import check_rows, check_same_graph
+from .dropout import use_quick_dropout
+from .plain import model_on_hops
+from .plain.model_on_hops import ModelOnHops, stack_hops
 
-#: What the names of inputs of a weighted filter end in.
-_WEIGHTED = ", with edge weights"
+#: Plain hop tensors, from hop 0 on.
+Hops = Sequence[th.Tensor | None] | th.Tensor
 #: What the ``forward`` of a model takes as its features.
-Features = NodeRows | Sequence[th.Tensor] | th.Tensor
+Features = NodeRows | Hops
 
 
-class HopModel(nn.Module):
+class HopModel(ModelOnHops):
     r"""A model whose only use of the graph is a set of hop features.
 
-    A subclass says which hops it needs (:attr:`hops`) and computes from their
-    rows. Its ``forward(graph, feat)`` takes hop features, or a plain sequence
-    of hop tensors, with any graph or None; or a graph and its features. In
-    the latter case it precomputes once, and uses the result again for as long
-    as the graph and the features stay the same.
+    It turns a model of :mod:`dgl_lc.nn.plain`, which reads plain hop tensors,
+    into one that knows its filter: ``class LCJKNet(HopModel, plain.LCJKNet)``
+    reads hop features as well, or a graph and its features. In the latter
+    case it precomputes once, and uses the result again for as long as the
+    graph and the features stay the same.
 
     Parameters
     ----------
-    in_feats : int
-        Input feature size.
-    hid_feats : int or None
-        Columns of the hidden layers; None for a model that has none.
-    out_feats : int
-        Output feature size; the number of classes.
+    *sizes, **options
+        The arguments of the plain model.
     norm : str
         The norm of the filter, as in :class:`dgl.nn.GraphConv`.
     self_loop : bool
@@ -61,29 +48,19 @@ class HopModel(nn.Module):
 
     def __init__(
         self,
-        in_feats: int,
-        hid_feats: int | None,
-        out_feats: int,
+        *sizes: Any,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
-        super().__init__()
-        hidden = {} if hid_feats is None else {"hid_feats": hid_feats}
-        self._sizes = {
-            "in_feats": in_feats, **hidden, "out_feats": out_feats
-        }  # fmt: skip
-        check_sizes(**self._sizes)
-        self._in_feats = in_feats
-        self.filter = FilterSpec(norm, self_loop)
+        filter = FilterSpec(norm, self_loop)
+        super().__init__(*sizes, **options)
+        self.filter = filter
         #: Whether the model was trained with edge weights; None if that is
         #: not known. Inputs of the other filter are refused.
         self.weighted: bool | None = None
         self._cache = InputCache()
-
-    @property
-    def hops(self) -> list[int]:
-        """The hops the model needs, ascending."""
-        raise NotImplementedError
+        use_quick_dropout(self)
 
     @property
     def num_inputs(self) -> int:
@@ -93,8 +70,11 @@ class HopModel(nn.Module):
     @property
     def config(self) -> dict[str, Any]:
         """The arguments that make such a model again."""
+        found = {"in_feats": self._in_feats, "out_feats": self._out_feats}
+        if self._hid_feats is not None:
+            found["hid_feats"] = self._hid_feats
         return {
-            **self._sizes,
+            **found,
             "norm": self.filter.norm,
             "self_loop": self.filter.self_loop,
         }
@@ -127,6 +107,29 @@ class HopModel(nn.Module):
             norm=self.filter.norm, self_loop=self.filter.self_loop, **options,
         )  # fmt: skip
 
+    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
+        r"""
+
+        Description
+        -----------
+        Compute the model's output.
+
+        Parameters
+        ----------
+        graph : DGLGraph or None
+            The graph, if ``feat`` is a tensor of features; else not used.
+        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
+            Hop features with the hops of :attr:`hops`; plain hop tensors,
+            from hop 0 on, as a list with None for a hop that is not needed,
+            or as one tensor of shape (hops, rows, columns); or the features.
+
+        Returns
+        -------
+        torch.Tensor
+            Shape (rows, out_feats).
+        """
+        return super().forward(graph, feat)
+
     def inputs(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
 
@@ -137,7 +140,9 @@ class HopModel(nn.Module):
         Parameters
         ----------
         graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor of features; else not used.
+            The graph, if ``feat`` is a tensor of features. With hop features
+            it is not used, but a graph with other nodes or degrees than
+            theirs is refused. For rows of some nodes, give None.
         feat : NodeRows, sequence of torch.Tensor, or torch.Tensor
             What :meth:`forward` was given.
 
@@ -148,26 +153,21 @@ class HopModel(nn.Module):
         """
         if isinstance(feat, th.Tensor) and feat.dim() != 3:
             feat = self._from_graph(graph, feat)
+        elif isinstance(feat, HopFeatures) and graph is not None:
+            check_same_graph(type(self).__name__, feat.filter, graph)
         if isinstance(feat, NodeRows):
-            rows = self._from_rows(feat)
-        elif isinstance(feat, (list, tuple, th.Tensor)) and len(feat):
+            if graph is not None:
+                check_rows(type(self).__name__, feat, graph)
+            rows = self._from_rows(feat).unflatten(0, (self.num_inputs, -1))
+        elif isinstance(feat, (list, tuple, th.Tensor)):
             rows = self._from_sequence(feat)
+            model_on_hops.check_rows(rows, graph)
         else:
             raise DGLError(
                 f"feat should be hop features, a sequence of hop tensors or, "
                 f"with a graph, a tensor, got {type(feat).__name__}."
             )
-        if rows.dim() != 2 or rows.shape[1] != self._in_feats:
-            raise DGLError(
-                f"feat has {tuple(rows.shape[1:])} columns, but "
-                f"{type(self).__name__} was made with in_feats="
-                f"{self._in_feats}."
-            )
-        if rows.dtype in (th.float16, th.bfloat16):
-            # Hop features may be stored with fewer bits than the model
-            # computes with.
-            rows = rows.to(next(self.parameters()).dtype)
-        return rows.view(self.num_inputs, -1, self._in_feats)
+        return self._check_columns(rows)
 
     def weighted_of(self, feat: Any) -> bool | None:
         """Tell whether inputs were made with edge weights; None if unknown."""
@@ -211,24 +211,23 @@ class HopModel(nn.Module):
             raise DGLError(
                 f"{type(self).__name__} needs hops {self.hops}, and these hop "
                 f"features lack {lacking} (they have {feat.hops}): precompute "
-                f"with K={self.hops[-1]}, or with model.precompute(g, x)."
+                f"with K={self.hops[-1]} and without hops=, or with "
+                f"model.precompute(g, x)."
             )
         return feat.select(self.hops).stack
 
-    def _from_sequence(
-        self, feat: Sequence[th.Tensor] | th.Tensor
-    ) -> th.Tensor:
-        """Stack hop tensors: those needed, or all from hop 0 on."""
-        needed = self.hops
-        if len(feat) == len(needed):
-            return stack_rows(feat)
-        if len(feat) > needed[-1]:
-            return stack_rows([feat[hop] for hop in needed])
-        raise DGLError(
-            f"feat is a sequence of {len(feat)} hop tensors, but "
-            f"{type(self).__name__} needs hops {needed}: give those, or "
-            f"hops 0 to {needed[-1]}."
-        )
+    def _from_sequence(self, feat: Hops) -> th.Tensor:
+        """Return the hops the model needs of plain hop tensors."""
+        try:
+            return stack_hops(feat, self.hops)
+        except DGLError as error:
+            if not len(feat) == len(self.hops) <= self.hops[-1]:
+                raise
+            # The tensors may well be those of the needed hops.
+            raise DGLError(
+                f"{error} Or say which hops they are of: dgl_lc.HopFeatures("
+                f"tensors, hops={self.hops}, filter=model.filter)."
+            ) from None
 
     def _from_graph(
         self, graph: dgl.DGLGraph | None, feat: th.Tensor
@@ -253,164 +252,3 @@ class HopModel(nn.Module):
             found = self.precompute(graph, same, **options)
             self._cache.put(graph, feat, found)
         return found
-
-
-class SeveralFilters(HopModel):
-    """A model that reads features to which words of several filters are
-    applied.
-
-    It precomputes :class:`~dgl_lc.node_rows.ModelInputs`. A subclass says
-    what its inputs are (:attr:`input_names`).
-    """
-
-    @property
-    def input_names(self) -> list[str]:
-        """What each input is; inputs of other names are refused."""
-        raise NotImplementedError
-
-    @property
-    def num_inputs(self) -> int:
-        """The number of feature matrices the model reads."""
-        return len(self.input_names)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The arguments that make such a model again."""
-        return {**self._sizes, "norm": self.filter.norm}
-
-    def weighted_of(self, feat: Any) -> bool | None:
-        """Tell whether inputs were made with edge weights; None if unknown."""
-        if isinstance(feat, ModelInputs):
-            return any(name.endswith(_WEIGHTED) for name in feat.names)
-        return None
-
-    def _names(self, weighted: bool | None) -> list[str]:
-        """Name the inputs; the features are the same with any filter."""
-        first, *filtered = self.input_names
-        ending = _WEIGHTED if weighted else ""
-        return [first, *(name + ending for name in filtered)]
-
-    def _inputs(
-        self,
-        tensors: Sequence[th.Tensor],
-        nodes: th.Tensor | None,
-        weighted: bool = False,
-    ) -> ModelInputs:
-        return ModelInputs(tensors, self._names(weighted), nodes)
-
-    def _store_inputs(
-        self,
-        graph: dgl.DGLGraph,
-        feat: th.Tensor,
-        out: str | os.PathLike,
-        folders: Sequence[str],
-        write_part: Callable[[InputsWriter, str], object],
-        options: dict[str, Any],
-    ) -> StoredInputs:
-        """Have the parts of the inputs written that are not finished yet.
-
-        ``options`` are those of :func:`dgl_lc.block_aggregate`.
-        """
-        head = Request.of(
-            graph, feat, 0, weight=options.get("edge_weight"),
-            nodes=options.get("nodes"), dtype=options.get("dtype"),
-        ).store_head()  # fmt: skip
-        with write_inputs(
-            out, self._names(head.spec.weighted), folders,
-            {**head.made_from, "dtype": head.kind},
-            resume=options.get("resume", True),
-        ) as writer:  # fmt: skip
-            if writer.finished:
-                warn_if_unread(Path(out), head.made_from, stacklevel=4)
-            else:
-                for folder in folders:
-                    if folder not in writer.done:
-                        write_part(writer, folder)
-                        writer.commit(folder)
-                writer.finish()
-        return open_inputs(out)
-
-    def _from_rows(self, feat: NodeRows) -> th.Tensor:
-        """Return the stack of the inputs."""
-        if not isinstance(feat, ModelInputs):
-            raise DGLError(
-                f"{type(self).__name__} reads {self.num_inputs} inputs of "
-                f"several filters, but feat is {type(feat).__name__}: "
-                f"precompute with model.precompute(g, x)."
-            )
-        self.check_weighted(feat)
-        names = self._names(self.weighted_of(feat))
-        for needed, found in zip_longest(names, feat.names):
-            if needed != found:
-                raise DGLError(
-                    f"feat has the inputs of another model: where "
-                    f"{type(self).__name__} reads {needed!r}, it has "
-                    f"{found!r}. Precompute with model.precompute(g, x)."
-                )
-        return feat.stack
-
-    def _from_sequence(
-        self, feat: Sequence[th.Tensor] | th.Tensor
-    ) -> th.Tensor:
-        """Stack the inputs."""
-        if len(feat) != self.num_inputs:
-            raise DGLError(
-                f"feat is a sequence of {len(feat)} tensors, but "
-                f"{type(self).__name__} reads {self.num_inputs}: precompute "
-                f"them with model.precompute(g, x)."
-            )
-        return stack_rows(feat)
-
-
-def stack_rows(tensors: Sequence[th.Tensor] | th.Tensor) -> th.Tensor:
-    """Stack the rows of all tensors; those of a 3-D tensor without a copy."""
-    if isinstance(tensors, th.Tensor):
-        return tensors.flatten(0, 1)
-    return th.cat(list(tensors)) if len(tensors) > 1 else tensors[0]
-
-
-_ACTIVATIONS: dict[str, Callable] = {
-    "relu": F.relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu,
-    "leaky_relu": F.leaky_relu, "tanh": th.tanh, "sigmoid": th.sigmoid,
-}  # fmt: skip
-
-
-def get_activation(activation: Callable | str) -> Callable:
-    """Return an activation that is given by its name, or as it is.
-
-    >>> get_activation("relu") is F.relu
-    True
-    """
-    if callable(activation):
-        return activation
-    if activation not in _ACTIVATIONS:
-        raise DGLError(
-            f"activation={activation!r} is not known: give a function, or "
-            f"one of {', '.join(map(repr, _ACTIVATIONS))}."
-        )
-    return _ACTIVATIONS[activation]
-
-
-def activation_name(activation: Callable) -> str | None:
-    """Return the name of an activation, or None if it has none."""
-    known = [name for name, f in _ACTIVATIONS.items() if f is activation]
-    return known[0] if known else None
-
-
-def check_sizes(**sizes: int) -> None:
-    """Refuse a size that is not a positive integer."""
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise DGLError(f"{name}={size!r} should be a positive integer.")
-
-
-def check_last_hop(K: int) -> None:
-    """Refuse a last hop that is not an integer, 0 or more."""
-    if isinstance(K, bool) or not isinstance(K, int) or K < 0:
-        raise DGLError(f"K={K!r} should be an integer, 0 or more.")
-
-
-def reset_all(modules: Iterable[Any]) -> None:
-    """Reinitialize the learnable parameters of all modules."""
-    for module in modules:
-        module.reset_parameters()

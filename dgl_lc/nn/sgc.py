@@ -2,15 +2,13 @@
 
 from typing import Any
 
-import dgl
-import torch as th
 from dgl import DGLError
-from torch import nn
 
-from .model import Features, HopModel, check_last_hop
+from . import plain
+from .model import HopModel
 
 
-class SGC(HopModel):
+class SGC(HopModel, plain.SGC):
     r"""SGC, from `Simplifying Graph Convolutional Networks
     <https://arxiv.org/abs/1902.07153>`__
 
@@ -63,15 +61,10 @@ class SGC(HopModel):
                 f"features; give K and other options by name, as in "
                 f"SGC(128, 16, K=2)."
             )
-        super().__init__(in_feats, None, out_feats, norm, self_loop)
-        check_last_hop(K)
-        self._K = K
-        self.fc = nn.Linear(in_feats, out_feats, bias=bias)
-
-    @property
-    def hops(self) -> list[int]:
-        """The hop the model needs: K."""
-        return [self._K]
+        super().__init__(
+            in_feats, out_feats, K=K, bias=bias, norm=norm,
+            self_loop=self_loop,
+        )  # fmt: skip
 
     @property
     def config(self) -> dict[str, Any]:
@@ -81,39 +74,3 @@ class SGC(HopModel):
             "K": self._K,
             "bias": self.fc.bias is not None,
         }
-
-    def reset_parameters(self) -> None:
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters.
-        """
-        self.fc.reset_parameters()
-
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute SGC.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with hop K, hop tensors, or the features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        return self.fc(self.inputs(graph, feat)[0])
-
-    def extra_repr(self) -> str:
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
-        return f"K={self._K}"

@@ -3,23 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-import dgl
-import torch as th
 import torch.nn.functional as F
-from torch import nn
 
-from .dropout import Dropout
-from .model import (
-    Features,
-    HopModel,
-    activation_name,
-    check_last_hop,
-    get_activation,
-    reset_all,
-)
+from . import plain
+from .activations import activation_name, get_activation
+from .model import HopModel
 
 
-class SIGN(HopModel):
+class SIGN(HopModel, plain.SIGN):
     r"""SIGN, from `SIGN: Scalable Inception Graph Neural Networks
     <https://arxiv.org/abs/2004.11198>`__
 
@@ -67,20 +58,10 @@ class SIGN(HopModel):
         norm: str = "both",
         self_loop: bool = True,
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm, self_loop)
-        check_last_hop(K)
-        self._K = K
-        self._activation = get_activation(activation)
-        self.layers = nn.ModuleList(
-            nn.Linear(in_feats, hid_feats) for _ in range(K + 1)
-        )
-        self.dropout = Dropout(dropout)
-        self.output = nn.Linear(hid_feats * (K + 1), out_feats)
-
-    @property
-    def hops(self) -> list[int]:
-        """The hops the model needs: 0 to K."""
-        return list(range(self._K + 1))
+        super().__init__(
+            in_feats, hid_feats, out_feats, K, dropout,
+            get_activation(activation), norm=norm, self_loop=self_loop,
+        )  # fmt: skip
 
     @property
     def config(self) -> dict[str, Any]:
@@ -91,44 +72,3 @@ class SIGN(HopModel):
             "dropout": self.dropout.p,
             "activation": activation_name(self._activation),
         }
-
-    def reset_parameters(self) -> None:
-        r"""
-
-        Description
-        -----------
-        Reinitialize learnable parameters.
-        """
-        reset_all([*self.layers, self.output])
-
-    def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
-        r"""
-
-        Description
-        -----------
-        Compute SIGN.
-
-        Parameters
-        ----------
-        graph : DGLGraph or None
-            The graph, if ``feat`` is a tensor; else not used.
-        feat : HopFeatures, sequence of torch.Tensor, or torch.Tensor
-            Hop features with hops 0 to K, hop tensors, or the features.
-
-        Returns
-        -------
-        torch.Tensor
-            Shape (rows, out_feats).
-        """
-        rows = self.dropout(self.inputs(graph, feat))
-        branches = [
-            layer(hop) for layer, hop in zip(self.layers, rows, strict=True)
-        ]
-        rst = self._activation(th.cat(branches, dim=-1))
-        return self.output(self.dropout(rst))
-
-    def extra_repr(self) -> str:
-        """Set the extra representation of the module, which will come into
-        effect when printing the model.
-        """
-        return f"K={self._K}"

@@ -6,7 +6,7 @@ long content (features, edges, labels) is described by its digest.
 
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..hops import HopFeatures
 from ..node_rows import ModelInputs, NodeRows
 from ..storage.hop_store import StoredHops
 from ..storage.input_store import StoredInputs
+from .loader import Inputs
 from .predict import is_full_graph
 
 #: What every module has, whatever its class.
@@ -28,8 +29,8 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 def describe_run(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    inputs: NodeRows | Sequence,
-    valid_inputs: NodeRows | Sequence | None,
+    inputs: Inputs,
+    valid_inputs: Inputs | None,
     labels: torch.Tensor,
     train: torch.Tensor,
     valid: torch.Tensor,
@@ -121,9 +122,12 @@ def _of_inputs(name: str, inputs: Any) -> Iterator[tuple[str, str]]:
     if isinstance(inputs, NodeRows) and inputs.nodes is not None:
         yield f"{name}: nodes (digest)", digest(inputs.nodes)
     for number, values in enumerate(inputs):
+        where = f"{name}: tensor {number}"
+        if values is None:
+            yield where, "none"
+            continue
         if not isinstance(values, np.ndarray):
             values = torch.as_tensor(values)
-        where = f"{name}: tensor {number}"
         yield where, f"{tuple(values.shape)} of {values.dtype}"
         yield f"{where} (digest)", digest(values)
 

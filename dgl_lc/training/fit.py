@@ -2,7 +2,7 @@
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,19 @@ from ..precompute.checks import warn_of_unused_weights
 from .checkpoint import Checkpoint
 from .description import describe_run
 from .epochs import Fit, Source, TrainingRun, parameter_groups
-from .loader import HopLoader, node_labels
+from .loader import HopLoader, Inputs, node_labels
 from .predict import check_output, is_full_graph, model_device, node_ids
 from .tensor_files import locked
 
 
 def fit(
     model: nn.Module,
-    inputs: NodeRows | Sequence,
+    inputs: Inputs,
     labels: torch.Tensor,
     train: torch.Tensor,
     valid: torch.Tensor,
     *,
-    valid_inputs: NodeRows | Sequence | None = None,
+    valid_inputs: Inputs | None = None,
     batch_size: int = 4096,
     epochs: int = 2000,
     patience: int = 300,
@@ -56,9 +56,9 @@ def fit(
         A model that is called as ``model(graph, feat)`` and gives a row of
         logits for each row.
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
-        What the model reads: hop features (or its inputs) train in
-        mini-batches; a graph with its features trains on all of it, one step
-        per epoch.
+        What the model reads: hop features, or plain hops from hop 0 on (None
+        for a hop that is not needed), train in mini-batches; a graph with its
+        features trains on all of it, one step per epoch.
     labels : Tensor
         An integer for each node of the graph.
     train, valid : Tensor

@@ -10,6 +10,9 @@ from dgl import DGLError
 from ..node_rows import NodeRows
 from .buffers import Buffers
 
+#: What a model reads in batches: hop features, or plain hops from hop 0 on.
+Inputs = NodeRows | Sequence | torch.Tensor
+
 
 class HopLoader:
     """Gives mini-batches of hop features and labels, without a graph.
@@ -21,8 +24,11 @@ class HopLoader:
     Parameters
     ----------
     hops : HopFeatures, or sequence of Tensor or NumPy array
-        Hop features in memory or memory-mapped, or the inputs of a model of
-        several filters (row i being node i).
+        Hop features in memory or memory-mapped; or plain hops, or the inputs
+        of a model of several filters, as tensors of which row i is node i.
+        The place of a plain tensor is its hop, with None for a hop that is
+        not needed, and batches are as the sequence: one tensor of shape
+        (hops, rows, columns), or with None a list.
     nids : Tensor
         Ids of the nodes to go through, or a mask with an entry for each node
         of the graph.
@@ -57,7 +63,7 @@ class HopLoader:
 
     def __init__(
         self,
-        hops: NodeRows | Sequence,
+        hops: Inputs,
         nids: torch.Tensor,
         labels: torch.Tensor | None = None,
         batch_size: int = 4096,
@@ -81,7 +87,10 @@ class HopLoader:
         if len(self.nids) == 0:
             raise DGLError("nids is empty: give at least one node.")
         self._places = self._hops.positions(self.nids)
-        self._is_sequence = not isinstance(hops, NodeRows)
+        #: Whether each place of a plain sequence holds a tensor.
+        self._given: list[bool] | None = None
+        if not isinstance(hops, NodeRows):
+            self._given = [tensor is not None for tensor in hops]
         self._labels = None
         if labels is not None:
             self._labels = node_labels(labels, self._hops, self.nids)
@@ -172,22 +181,34 @@ class HopLoader:
                 if self._onto_gpu:
                     labels = labels.pin_memory()
                 labels = labels.to(self.device, non_blocking=True)
-        found: NodeRows | torch.Tensor = batch
-        if self._is_sequence:
+        found: NodeRows | torch.Tensor | list = batch
+        if self._given is not None:
             found = batch.stack.view(len(batch), *batch.shape)
+            if not all(self._given):
+                rows = iter(found)
+                found = [next(rows) if there else None for there in self._given]
         return found if labels is None else (found, labels)
 
 
-def as_rows(hops: NodeRows | Sequence) -> NodeRows:
-    """Return hop features, or inputs with a row for each node, as rows."""
+def as_rows(hops: Inputs) -> NodeRows:
+    """Return hop features, or plain tensors with a row for each node, as rows.
+
+    None in a sequence stands for a hop that is not needed.
+    """
     if isinstance(hops, NodeRows):
         return hops
-    if isinstance(hops, (torch.Tensor, str)) or not isinstance(hops, Sequence):
+    if isinstance(hops, torch.Tensor):
+        if hops.dim() < 3:
+            raise DGLError(
+                f"hops should be hop features or a sequence of hop tensors, "
+                f"got one tensor of shape {tuple(hops.shape)}."
+            )
+    elif isinstance(hops, str) or not isinstance(hops, Sequence):
         raise DGLError(
             f"hops should be hop features or a sequence of hop tensors, got "
             f"{type(hops).__name__}."
         )
-    tensors = [torch.as_tensor(tensor) for tensor in hops]
+    tensors = [torch.as_tensor(rows) for rows in hops if rows is not None]
     if not tensors or any(t.shape != tensors[0].shape for t in tensors):
         raise DGLError(
             f"hops should be tensors of one shape, got "

@@ -1,7 +1,6 @@
 """Prediction: the logits of some nodes."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import dgl
 import torch
@@ -10,10 +9,12 @@ from torch import nn
 
 from ..hops import HopFeatures
 from ..node_rows import NodeRows, check_ids
-from .loader import HopLoader, as_rows
+from .loader import HopLoader, Inputs, as_rows
 
 
-def is_full_graph(inputs: Any) -> bool:
+def is_full_graph(
+    inputs: Any,
+) -> TypeGuard[tuple[dgl.DGLGraph, torch.Tensor]]:
     """Tell whether inputs are a graph and its features."""
     return (
         isinstance(inputs, (tuple, list))
@@ -24,7 +25,7 @@ def is_full_graph(inputs: Any) -> bool:
 
 def predict(
     model: nn.Module,
-    inputs: NodeRows | Sequence,
+    inputs: Inputs,
     nodes: torch.Tensor | None = None,
     *,
     batch_size: int = 16384,
@@ -37,8 +38,9 @@ def predict(
     model : nn.Module
         A model that is called as ``model(graph, feat)``.
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
-        What the model reads. Hop features, or a sequence of inputs, are
-        read in batches; a graph with its features is read as a whole.
+        What the model reads. Hop features, or plain hops from hop 0 on (None
+        for a hop that is not needed), are read in batches; a graph with its
+        features is read as a whole.
     nodes : Tensor, optional
         Ids of nodes; the output is in this order. Or a mask with an entry for
         each node of the graph; the output is then in the order of the nodes.
@@ -92,7 +94,7 @@ def predict(
 
 
 def node_ids(
-    inputs: NodeRows | Sequence,
+    inputs: Inputs,
     nodes: Any,
     argument: str,
     num_nodes: int | None = None,

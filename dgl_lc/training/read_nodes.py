@@ -1,6 +1,7 @@
 """Reading the nodes that a command is about, from a file with ids."""
 
 import csv
+import io
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from dgl import DGLError
 
 from ..data import DiskData, NodeData
+from ..storage.npy_header import open_file
 from ..storage.numpy_files import integers, read_npy
 from ..storage.texts import Texts, parse_integers
 
@@ -81,8 +83,13 @@ def _read_lines(path: Path, numbers: bool) -> np.ndarray:
     """Read one id per row, as prepare reads them from tables."""
     parts = []
     try:
-        # The csv module keeps line ends inside quotes only if it sees them.
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        with (
+            open_file(path) as raw,
+            io.BufferedReader(raw) as buffered,  # type: ignore[type-var]
+            # The csv module keeps line ends inside quotes only if it sees
+            # them.
+            io.TextIOWrapper(buffered, "utf-8-sig", newline="") as file,
+        ):
             texts = _texts(path, csv.reader(file, strict=True))
             while part := list(itertools.islice(texts, _PART)):
                 parts.append(_convert(path, part, numbers))

@@ -18,7 +18,8 @@ from .._common.bytes import format_bytes, parse_bytes
 from .._common.file_access import replace_buffered
 from .._common.progress import progress_bar
 from ..data import DiskData, NodeData
-from ..nn.model import HopModel, SeveralFilters
+from ..nn.model import HopModel
+from ..nn.several_filters import SeveralFilters
 from ..node_rows import NodeRows, check_ids
 from ..precompute.checks import has_weights
 from ..precompute.planning.cpu import MemoryTooSmall

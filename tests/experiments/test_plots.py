@@ -6,16 +6,22 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dgl_lc.experiments.plots import accuracy_over_time
+from dgl_lc.experiments.plots import (
+    accuracy_over_time,
+    bars,
+    training_curves,
+    validation_over_time,
+)
 
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The lines of the figures that are saved."""
+    """The figures that are saved."""
     found = []
 
     def save(figure, path, **options):
-        found.extend(figure.axes[0].lines)
+        figure.draw_without_rendering()
+        found.append(figure)
 
     monkeypatch.setattr(Figure, "savefig", save)
     return found
@@ -34,5 +40,71 @@ def trained(name, epochs):
 
 def test_a_run_of_one_epoch_can_be_seen(drawn, tmp_path):
     accuracy_over_time([trained("GCN", 1), trained("SGC", 3)], tmp_path / "a")
-    assert [line.get_marker() for line in drawn] == ["o", "None"]
-    assert list(drawn[0].get_xdata()) == [1.5]
+    lines = drawn[0].axes[0].lines
+    assert [line.get_marker() for line in lines] == ["o", "None"]
+    assert list(lines[0].get_xdata()) == [1.5]
+
+
+def fitted(epochs):
+    history = pd.DataFrame(
+        {
+            "train_loss": [1 / epoch for epoch in range(1, epochs + 1)],
+            "valid_loss": [2 / epoch for epoch in range(1, epochs + 1)],
+            "valid_accuracy": [0.5] * epochs,
+        },
+        index=range(1, epochs + 1),
+    )
+    return types.SimpleNamespace(history=history, best_epoch=epochs)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 30, 2000])
+def test_only_whole_epochs_are_marked(epochs, drawn, tmp_path):
+    training_curves(fitted(epochs), tmp_path / "a.png")
+    axis = drawn[0].axes[0]
+    low, high = axis.get_xlim()
+    shown = [tick for tick in axis.get_xticks() if low <= tick <= high]
+    assert shown
+    assert all(tick == round(tick) for tick in shown)
+
+
+def recorded(name):
+    history = {"seconds": [1.0, 2.0, 3.0], "valid": [0.2, 0.9, 0.5]}
+    return {"model": name, "seed": 0, "precompute_seconds": 0.5,
+            "best_epoch": 2, "history": history}  # fmt: skip
+
+
+MANY = ["GCN", "LCGCN", "JKNet", "LCJKNet", "GPRGNN", "LCGPRGNN", "SGC",
+        "FSGNN", "SIGN", "ShaDow-GAT"]  # fmt: skip
+FIGURES = {
+    "training, 1 epoch": lambda path: training_curves(fitted(1), path),
+    "training": lambda path: training_curves(fitted(30), path, "LCGCN"),
+    "accuracy": lambda path: accuracy_over_time(
+        [trained(name, 3) for name in MANY], path, "title"
+    ),
+    "validation": lambda path: validation_over_time(
+        [recorded(name) for name in MANY], path, "title"
+    ),
+    "bars": lambda path: bars(
+        {
+            "short": {"normalisation": 0.1, "aggregation": 0.2},
+            "long": {"normalisation": 1.0, "aggregation": 5.0},
+        },
+        path,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_the_legend_is_beside_the_axes_and_in_the_figure(name, drawn, tmp_path):
+    FIGURES[name](tmp_path / "a.png")
+    (figure,) = drawn
+    (legend,) = figure.legends
+    place = legend.get_window_extent()
+    assert not any(axes.get_legend() for axes in figure.axes)
+    for axes in figure.axes:
+        # With its labels.
+        assert place.y1 <= axes.get_tightbbox().y0
+    assert 0 <= place.x0 < place.x1 <= figure.bbox.x1
+    assert place.y0 >= 0
+    # The axes keep room.
+    assert figure.axes[0].bbox.height > 0.4 * figure.bbox.height

@@ -15,10 +15,16 @@ from model_cases import (
 )
 from scipy import sparse
 
+import dgl_lc
 from dgl_lc import block_aggregate, nn
+from dgl_lc.nn.several_filters import SeveralFilters
 from dgl_lc.training import predict
 
 graph, feat = pytest.fixture(make_graph), pytest.fixture(make_feat)
+ONE_FILTER = pytest.mark.parametrize(
+    "name",
+    [name for name in MODELS if not isinstance(make(name), SeveralFilters)],
+)
 
 
 @EVERY
@@ -30,8 +36,6 @@ def test_a_batch_gives_the_same_rows(name, graph, feat):
     batch = inputs.rows(ids)
     expected = model(graph, feat)[ids]
     torch.testing.assert_close(model(None, batch), expected)
-    stacked = torch.stack([tensor[ids] for tensor in inputs])
-    torch.testing.assert_close(model(None, stacked), expected)
     asked = model.precompute(graph, feat, nodes=ids)
     torch.testing.assert_close(model(None, asked), expected)
     torch.testing.assert_close(predict(model, asked, ids[:2]), expected[:2])
@@ -68,17 +72,94 @@ def test_nodes_can_be_a_mask(name, graph, feat):
         model.precompute(graph, feat, nodes=[True, False])
 
 
-@EVERY
-def test_a_plain_sequence_of_hop_tensors_will_do(name, graph, feat):
+def needed_alone(tensors, hops):
+    """A list whose places are the hops, with None for the others."""
+    found = [None] * (hops[-1] + 1)
+    for hop, tensor in zip(hops, tensors, strict=True):
+        found[hop] = tensor
+    return found
+
+
+@ONE_FILTER
+def test_a_place_in_a_plain_sequence_is_its_hop(name, graph, feat):
+    model = make(name)
+    every = powers(graph, feat, model.hops[-1])
+    expected = model(graph, feat)
+    ids = torch.tensor([7, 0, 12])
+    alone = needed_alone(list(model.precompute(graph, feat)), model.hops)
+    for given in (every, tuple(every), torch.stack(every), alone):
+        torch.testing.assert_close(model(None, given), expected)
+    more = [*every, torch.full_like(feat, torch.nan)]
+    assert torch.equal(model(None, more), model(None, every))
+    batch = torch.stack(every)[:, ids]
+    torch.testing.assert_close(model(None, batch), expected[ids])
+
+
+@pytest.mark.parametrize("name", ["FSGNN", "FSGNN hidden", "LCH2GCN"])
+def test_a_sequence_of_inputs_of_several_filters(name, graph, feat):
     model = make(name)
     inputs = list(model.precompute(graph, feat))
     expected = model(graph, feat)
-    torch.testing.assert_close(model(None, inputs), expected)
-    if type(model).__name__ not in ("LCH2GCN", "FSGNN"):
-        every = powers(graph, feat, model.hops[-1])
-        torch.testing.assert_close(model(None, every), expected)
+    for given in (inputs, tuple(inputs), torch.stack(inputs)):
+        torch.testing.assert_close(model(None, given), expected)
     with pytest.raises(DGLError, match="sequence of 2"):
         model(None, [feat, feat])
+    with pytest.raises(DGLError, match="has hops"):
+        model(None, [None, *inputs[1:]])
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize(
+    ("name", "count", "message"),
+    [
+        ("LCJKNet cat", 3, r"\[0, 1, 2\].*hops \[1, 2, 3\].*"
+         r"\[None, x1, x2, x3\].*HopFeatures\(tensors, hops=\[1, 2, 3\]"),
+        ("LCGCN", 1, r"hops \[0\].*\[None, None, None, x3\].*hops=\[3\]"),
+        ("SGC", 1, r"hops \[0\].*\[None, None, None, x3\].*hops=\[3\]"),
+        ("LCMixHop", 6, r"hops \[0, 1, 2, 3, 4, 5\].*"
+         r"\[x0, x1, x2, x3, x4, None, x6\].*hops=\[0, 1, 2, 3, 4, 6\]"),
+        ("LCGPRGNN", 3, r"hops \[0, 1, 2\].*\[x0, x1, x2, x3\]"),
+        ("LCJKNet cat", 2, r"hops \[0, 1\].*\[None, x1, x2, x3\]"),
+        ("LCGPRGNN", 0, r"hops \[\], .*\[x0, x1, x2, x3\]"),
+    ],
+)  # fmt: skip
+def test_a_sequence_that_lacks_a_hop_is_refused(
+    name, count, message, stacked, feat
+):
+    model = make(name)
+    given = [feat] * count
+    if stacked:
+        given = feat.expand(count, *feat.shape)
+    with pytest.raises(DGLError, match=message):
+        model(None, given)
+
+
+def test_hops_that_a_sequence_says_it_lacks_are_refused(feat):
+    with pytest.raises(DGLError, match=r"hops \[1, 3\]"):
+        make("LCJKNet cat")(None, [None, feat, None, feat])
+
+
+def test_the_advice_for_a_sequence_works(graph, feat):
+    model = make("LCJKNet cat")
+    tensors = list(model.precompute(graph, feat))
+    with pytest.raises(DGLError, match="HopFeatures") as error:
+        model(None, tensors)
+    advice = "dgl_lc.HopFeatures(tensors, hops=[1, 2, 3], filter=model.filter)"
+    assert advice in str(error.value)
+    named = dgl_lc.HopFeatures(tensors, hops=[1, 2, 3], filter=model.filter)
+    torch.testing.assert_close(model(None, named), model(graph, feat))
+
+
+@ONE_FILTER
+def test_other_things_in_a_sequence_are_named(name, feat):
+    model = make(name)
+    last = model.hops[-1]
+    with pytest.raises(DGLError, match=r"shape \(12, 4\)|in_feats"):
+        model(None, [*[feat] * last, feat[1:, :-1]])
+    with pytest.raises(DGLError, match="ndarray"):
+        model(None, [*[feat] * last, feat.numpy()])
+    with pytest.raises(DGLError, match=r"shape \(1, 13, 5\)"):
+        model(None, [*[feat] * last, feat[None]])
 
 
 @EVERY

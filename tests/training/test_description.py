@@ -132,6 +132,8 @@ def some_inputs(tmp_path):
         "store": (stores["a"], stores["b"]),
         "store or memory": (stores["a"], hops),
         "sequence": ([x, x], [x, other]),
+        "places in a sequence": ([None, x, x], [x, None, x]),
+        "one tensor": (torch.stack([x, x]), torch.stack([x, other])),
         "arrays": ([x.numpy(), x.numpy()], [x.numpy(), other.numpy()]),
         "graph": ((g, x), (moved, x)),
         "graph's features": ((g, x), (g, other)),

@@ -109,8 +109,8 @@ def test_a_nan_loss_stops_and_keeps_the_last_good_weights(hops):
 @pytest.mark.parametrize("monitor", ["loss", "accuracy"])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_a_bad_row_of_the_validation_is_an_error(hops, bad, monitor):
-    inputs = [hops[2].clone()]
-    inputs[0][DATA.valid[3]] = bad
+    inputs = [None, None, hops[2].clone()]
+    inputs[2][DATA.valid[3]] = bad
     model = make()
     before = copy.deepcopy(model.state_dict())
     with pytest.raises(

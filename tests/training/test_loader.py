@@ -135,10 +135,32 @@ def test_small_types_and_strided_features_will_do(dtype):
             assert torch.equal(batch[2], hops[2][batch.nodes])
 
 
-def test_inputs_of_several_filters_come_as_one_tensor():
+def test_plain_tensors_come_as_one_tensor():
     ids = [5, 1]
-    ((batch, _),) = HopLoader(list(HOPS), ids, LABELS)
-    assert torch.equal(batch, torch.stack([h[ids] for h in HOPS]))
+    every = list(HOPS)
+    wanted = torch.stack([h[ids] for h in HOPS])
+    arrays = [h.numpy() for h in HOPS]
+    for given_as in (every, tuple(every), torch.stack(every), arrays):
+        ((batch, _),) = HopLoader(given_as, ids, LABELS)
+        assert torch.equal(batch, wanted)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("places", [[1], [0, 2], [1, 2], [3]])
+def test_plain_tensors_stay_at_the_places_of_their_hops(places, shuffle):
+    hops = [HOPS[k % 3] if k in places else None for k in range(4)]
+    nids = torch.arange(N)
+    loader = HopLoader(hops, nids, LABELS, 7, shuffle)
+    ids = HopLoader([nids[:, None]], nids, LABELS, 7, shuffle)
+    for (batch, labels), (at, _) in zip(loader, ids, strict=True):
+        at = at[0, :, 0]
+        assert len(batch) == 4
+        assert torch.equal(labels, LABELS[at])
+        for k, rows in enumerate(batch):
+            if k in places:
+                assert torch.equal(rows, hops[k][at])
+            else:
+                assert rows is None
 
 
 def test_without_labels_there_are_only_rows():
@@ -161,7 +183,10 @@ def test_without_labels_there_are_only_rows():
         ({"labels": LABELS - 5}, "labels holds -5 for node 0"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"rank": 2, "world_size": 2}, "rank=2"),
-        ({"hops": torch.ones(N, 4)}, "hops should be hop features"),
+        ({"hops": torch.ones(N, 4)}, r"one tensor of shape \(23, 4\)"),
+        ({"hops": "x"}, "hops should be hop features"),
+        ({"hops": []}, "of one shape"),
+        ({"hops": [None, None]}, "of one shape"),
         ({"hops": [torch.ones(3, 4), torch.ones(4, 4)]}, "of one shape"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import os
 
 import numpy as np
 import pytest
@@ -83,6 +84,14 @@ def test_other_kinds_of_files_are_refused(name, tmp_path):
         path.write_text("7\n")
     with pytest.raises(DGLError, match=r"give a csv or txt file .* or an npy"):
         read_nodes(path, DATA)
+
+
+@pytest.mark.parametrize("name", ["ids", "ids.csv", "ids.npy"])
+@pytest.mark.timeout(20)
+def test_a_pipe_is_refused_and_not_waited_for(name, tmp_path):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DGLError, match=f"{name} is not a regular file"):
+        read_nodes(tmp_path / name, DATA)
 
 
 def named(names):
