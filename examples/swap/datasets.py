@@ -6,11 +6,5 @@ import dgl_lc.data
 def load_data(source):
     """Return the graph, features, labels and the ids of the three splits."""
     data = dgl_lc.data.load(source)
-    return (
-        data.graph,
-        data.feat,
-        data.labels,
-        data.train,
-        data.valid,
-        data.test,
-    )
+    splits = data.train, data.valid, data.test
+    return data.graph, data.feat, data.labels, splits

@@ -1,12 +1,11 @@
 """The LC version of JKNet: jknet.py with its modules swapped."""
 
-import argparse
-
 import dgl
 import torch
 import torch.nn.functional as F
 from datasets import load_data
 from dgl.nn import JumpingKnowledge
+from loop import parse_args, train
 from torch import nn
 
 from dgl_lc import block_aggregate
@@ -34,49 +33,12 @@ class JKNet(nn.Module):
 
 def main(args):
     torch.manual_seed(args.seed)
-    g, x, labels, train, valid, test = load_data(args.dataset)
+    g, x, labels, splits = load_data(args.dataset)
     g = dgl.add_self_loop(dgl.remove_self_loop(g))
-    x = block_aggregate(g, x, K=3, hops=[1, 2, 3])
+    x = block_aggregate(g, x, K=3, hops=[1, 2, 3], self_loop=False)
     model = JKNet(x.shape[1], args.num_hidden, int(labels.max()) + 1)
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-    best = 0.0, 0.0
-    for epoch in range(args.num_epochs):
-        model.train()
-        logits = model(g, x)
-        loss = F.cross_entropy(logits[train], labels[train])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-        model.eval()
-        with torch.no_grad():
-            right = model(g, x).argmax(dim=1) == labels
-        valid_acc = right[valid].float().mean().item()
-        test_acc = right[test].float().mean().item()
-        if valid_acc > best[0]:
-            best = valid_acc, test_acc
-        if epoch % 20 == 0:
-            print(f"epoch {epoch} | loss {loss:.4f} | valid {valid_acc:.4f}")
-    print(f"best valid {best[0]:.4f} | test {best[1]:.4f}")
-    return best[1]
-
-
-def parse_args(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__)
-    add = parser.add_argument
-    add("--dataset", default="synthetic",
-        help="name or path that dgl_lc.data.load takes (default: "
-        "%(default)s)")  # fmt: skip
-    add("--num-epochs", type=int, default=100,
-        help="number of epochs (default: %(default)s)")  # fmt: skip
-    add("--num-hidden", type=int, default=64,
-        help="columns of a hidden layer (default: %(default)s)")  # fmt: skip
-    add("--lr", type=float, default=0.01,
-        help="learning rate (default: %(default)s)")  # fmt: skip
-    add("--seed", type=int, default=0,
-        help="seed of weights and dropout (default: %(default)s)")  # fmt: skip
-    return parser.parse_args(argv)
+    return train(model, g, x, labels, splits, args)
 
 
 if __name__ == "__main__":
-    main(parse_args())
+    main(parse_args(__doc__))
