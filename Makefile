@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-dgl2 lint bench build clean
+.PHONY: demo test test-slow test-dgl2 lint upstream-check bench build clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
@@ -62,6 +62,17 @@ NEEDS = matplotlib numba pandas psutil tqdm packaging optuna ogb
 test-dgl2: .venv-dgl2-new/.installed .venv-dgl2-old/.installed
 	.venv-dgl2-new/bin/python -m pytest -m "not slow" -n 2
 	.venv-dgl2-old/bin/python -m pytest -m "not slow" -n 2
+
+# The pylint that DGL uses. It runs on Python 3.11 with a newer wrapt.
+.venv-upstream/.installed:
+	$(PYTHON) -m venv .venv-upstream
+	.venv-upstream/bin/pip install -q pylint==2.7.0
+	.venv-upstream/bin/pip install -q --no-deps wrapt==1.17.3
+	touch $@
+
+upstream-check: $(VENV)/.installed .venv-upstream/.installed
+	$(if $(DGL),,$(error name a checkout of DGL: make upstream-check DGL=path))
+	$(BIN)/python upstream/check.py "$(DGL)" --pylint .venv-upstream/bin/pylint
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
