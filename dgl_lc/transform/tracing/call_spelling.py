@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from .. import causes
 from .recorder import Recorder, shape_of
 
 #: The function, its arguments and its keyword arguments.
@@ -80,6 +81,7 @@ def one_spelling(
         found = getattr(torch.Tensor, name, getattr(torch, name, None))
         if found is None:
             recorder.refuse(
+                causes.WRITES_IN_PLACE,
                 f"{name}_",
                 "writes into a tensor",
                 "Compute a new tensor instead",

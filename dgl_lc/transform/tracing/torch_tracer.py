@@ -13,6 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
+from .. import causes
 from .call_spelling import one_spelling
 from .followed_numbers import is_followed, plain
 from .recorder import Recorder, hidden, shape_of
@@ -128,6 +129,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         if name not in ("numel", "nelement"):
             if any(v.learned or v.random for v in used):
                 self.refuse(
+                    causes.LEARNED_BRANCH,
                     name,
                     "turns a learned or random value into a Python number, "
                     "and the LC version would keep the number of a probe",
@@ -157,6 +159,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         # len() returns a plain integer: branches on it can't be noticed.
         if size in self.sizes and not _called_by_dgl():
             self.refuse(
+                causes.NUMBER_OF_THE_GRAPH,
                 "len() of a tensor with a row for each node or edge",
                 "is a plain integer, which can't be followed",
                 "Use tensor.shape[0] or g.num_nodes()",
@@ -171,6 +174,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
             # A parameter, for instance, is taken apart item by item.
             if self.lift(args[0]).data:
                 self.refuse(
+                    causes.SOME_ROWS,
                     "iterating over a tensor",
                     "takes it apart into the rows of single nodes",
                     "Use functions of whole tensors",
@@ -182,6 +186,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
             )
         if self.lift(args[0]).data or self.lift(args[0]).learned:
             self.refuse(
+                causes.OUTSIDE_TORCH,
                 name,
                 "takes values out of torch, where they can't be followed",
                 "Compute with torch instead",
@@ -216,10 +221,14 @@ class TorchTracer(Recorder, TorchFunctionMode):
                 return self._call(torch.add, "add", (product, bias), {})
         if kwargs.get("out") is not None:
             self.refuse(
-                name, "writes into out=", "Omit out= and use the result"
+                causes.WRITES_IN_PLACE,
+                name,
+                "writes into out=",
+                "Omit out= and use the result",
             )
         if name in _HOOKS:
             self.refuse(
+                causes.GRADIENTS,
                 name,
                 "changes gradients in a way that can't be followed",
                 "Scale or clip gradients in the training loop",
@@ -227,6 +236,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         self._check_cut(name, args, kwargs)
         if name in ("__setitem__", "backward", "copy_", "set_"):
             self.refuse(
+                causes.WRITES_IN_PLACE,
                 name,
                 "writes into a tensor, which can't be swapped with aggregation",
                 "Compute a new tensor instead (torch.where, torch.cat)",
@@ -240,6 +250,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         inplace = version is not None and tensor._version != version
         if inplace and lifted[0][0].op == "param":
             self.refuse(
+                causes.WRITES_IN_PLACE,
                 name,
                 "changes a parameter in place",
                 "Change parameters outside forward",
@@ -279,6 +290,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
                 dim = 0
         if dim is not None and shape and shape[dim] in self.sizes:
             self.refuse(
+                causes.SOME_ROWS,
                 name,
                 "takes some of the rows, at places that do not depend on the "
                 "graph",
