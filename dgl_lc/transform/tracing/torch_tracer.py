@@ -13,6 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
+from .. import causes
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
@@ -122,6 +123,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         """Refuse a write into these values: a tensor, and what it is of."""
         if any(value.op == "param" for value in values):
             self.refuse(
+                causes.WRITES_IN_PLACE,
                 call.name,
                 "changes a parameter in place",
                 "Change parameters outside forward",
@@ -130,6 +132,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         unseen = not torch.is_grad_enabled() and call.first.requires_grad
         if unseen or (detached and any(value.learned for value in values)):
             self.refuse(
+                causes.WRITES_IN_PLACE,
                 call.name,
                 "writes into a learned tensor by .data, detach() or under "
                 "no_grad, which hides the change from gradients",
