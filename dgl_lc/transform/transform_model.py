@@ -14,7 +14,7 @@ from .compare_traces import unify
 from .emit import emit
 from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
-from .model_inputs import name_inputs
+from .model_inputs import name_inputs, needs_of
 from .push import Pusher
 from .recognise import OperationKinds
 from .refusals import LCError, first_line, refuse
@@ -162,6 +162,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         report = make_report(pusher, inputs, call.num_nodes, options.exact_bias)
         model = copy_model(call) if options.copy else call.model
         module = emit(model, pusher, [entry.name for entry in inputs])
+        module._row_needs = needs_of(inputs, report.filters)
         report.checked = check(call, module, inputs, pusher, report)
         return LCVersion(call, module, inputs, unified.guards, report)
     except LCError:
