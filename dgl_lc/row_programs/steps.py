@@ -25,7 +25,7 @@ _DTYPES = {
 }  # fmt: skip
 #: A name in a path of modules and tensors. A number is a place in a list.
 _NAME = re.compile(r"(?!__)[\w \-+/:]{1,200}")
-_KEYWORD = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)
+_KEYWORD = re.compile(r"_?[a-z][a-z0-9_]{0,40}", re.ASCII)
 
 
 @dataclass(frozen=True)
