@@ -8,6 +8,7 @@ from torch import fx, nn
 
 from ..row_programs.needs import Needs
 from ..row_programs.row_module import RowModule
+from . import causes
 from .refusals import refuse
 from .tracing.values import replace
 
@@ -100,7 +101,7 @@ def share_parts(model: nn.Module, onto: nn.Module) -> None:
         for name, item in getattr(model, kind).items():
             if name in _FX or hasattr(LCModule, name):
                 refuse(
-                    "", f"the attribute {name!r}",
+                    causes.NOT_COPIED, "", f"the attribute {name!r}",
                     "has a name that torch.fx uses itself",
                     "Rename it",
                 )  # fmt: skip

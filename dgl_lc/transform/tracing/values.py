@@ -10,6 +10,7 @@ from torch import nn
 
 from ..._common.nested import leaves as leaves
 from ..._common.nested import replace as replace
+from ..refusals import Line
 
 
 class _Training:
@@ -49,6 +50,8 @@ class Value:
         Whether it draws random numbers itself.
     trouble : str or None
         Reason why it can't be used, if it differs from probe to probe.
+    line : Line or None
+        Line of the user's code that computes it.
     dims : tuple
         Sizes of the tensor: integers, "N" for one row per node, "E" for one
         per edge, None for any other size that differs between probes.
@@ -67,6 +70,7 @@ class Value:
     draws: bool = False
     trouble: str | None = None
     dims: tuple = ()
+    line: Line | None = None
 
     @property
     def static(self) -> bool:
