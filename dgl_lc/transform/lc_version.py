@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..node_rows import NodeRows
+from ..row_programs.stacked_rows import stack_words
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
@@ -17,7 +18,6 @@ from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
 from .refusals import refuse
 from .report import Report
-from .stacked_rows import stack_words
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
 from .written_rows import write_items
