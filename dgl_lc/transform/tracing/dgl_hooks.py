@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import causes
 from ..causes import Cause
+from ..refusals import LCError
 from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import DERIVED, GraphTracer
 
@@ -61,7 +62,10 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
         tracer = _tracer()
         if tracer is None:
             return original(*args, **kwargs)
-        return traced(tracer, *args, **kwargs)
+        try:
+            return traced(tracer, *args, **kwargs)
+        except LCError as error:
+            return tracer.after_refusal(error, original, args, kwargs)
 
     return call
 
@@ -152,6 +156,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         yield dgl.DGLGraph, name, _size(name)
     for name in ("__getitem__", *_SAME_EDGES):
         yield dgl.DGLGraph, name, _same_edges(name)
+    yield dgl.DGLGraph, "__init__", _made(dgl.DGLGraph.__init__)
     for name in DERIVED:
         original = getattr(dgl, name)
         derive = _derive(name, original)
@@ -220,7 +225,21 @@ def _same_edges(name: str) -> Callable:
             if one_type and result._graph is not graph._graph:
                 key = tracer.key_of(graph._graph)
                 tracer.add_graph(result, key, like=graph, same_edges=True)
+        elif isinstance(result, dgl.DGLGraph):
+            tracer.inherit_blame(result, graph)
         return result
+
+    return traced
+
+
+def _made(original: Callable) -> Callable:
+    """Make a hook for the constructor of graphs."""
+
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        original(graph, *args, **kwargs)
+        tracer.note_made(graph)
 
     return traced
 

@@ -11,6 +11,7 @@ from . import (
     calls,  # noqa: F401
     convolutions,  # noqa: F401
     refused,  # noqa: F401
+    refused_causes,  # noqa: F401
     refused_numbers,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
