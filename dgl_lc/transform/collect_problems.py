@@ -24,7 +24,8 @@ from .tracing.values import Trace, Value, values_in
 #: those of Python and torch, then those that may follow from others.
 _LATER = (
     causes.NUMBER_OF_THE_GRAPH, causes.LEARNED_BRANCH, causes.OUTSIDE_TORCH,
-    causes.GRADIENTS, causes.INTEGERS, causes.OTHER_IN_TRAINING, causes.OTHER_ON_OTHER_GRAPHS,
+    causes.GRADIENTS, causes.INTEGERS, causes.OTHER_IN_TRAINING,
+    causes.OTHER_ON_OTHER_GRAPHS,
     causes.MIXED_NODES, causes.NO_ROWS_IN_OUTPUT, causes.FAILS_ON_PROBE,
     causes.INTERNAL,
 )  # fmt: skip
@@ -167,8 +168,12 @@ def _of_parameters(call: ModelCall, traced: Trace) -> list[Problem]:
                     "Use a fixed graph, given to the model",
                 )
             ]  # fmt: skip
+    used = {value.target for value in traced.values if value.op == "param"}
     found = []
     for name, tensor in call.model.named_parameters():
+        inside = failed.submodule and name.startswith(f"{failed.submodule}.")
+        if name not in used and not inside:
+            continue
         kinds = [
             kind
             for kind, sizes in (("node", {n}), ("edge", edges))

@@ -45,6 +45,17 @@ class Around:
                 else:
                     pending.append(user)
 
+    def follow(self, value: Value) -> Iterator[Value]:
+        """Yield all that is computed from a value."""
+        seen = {value}
+        pending = [value]
+        while pending:
+            for user in self.users.get(pending.pop(), ()):
+                if user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+                    yield user
+
     def reaches(self, value: Value, names: frozenset[str]) -> bool:
         """Return whether a value is used by one of these functions soon."""
         near = self.users.get(value, [])
@@ -228,14 +239,29 @@ def _pairs_of_nodes(root: Root, around: Around) -> Problem | None:
     )  # fmt: skip
 
 
+_PRODUCTS = frozenset({
+    "matmul", "bmm", "einsum", "spmm", "mv", "addmm", "dense_mm",
+})  # fmt: skip
+
+
 @names
 def _dense_matrix(root: Root, around: Around) -> Problem | None:
     """Name products with an adjacency matrix."""
-    name = root.value.name.strip("_")
-    products = ("matmul", "bmm", "einsum", "spmm", "sparse.mm", "mv", "addmm")
-    pairs = (v.dims.count("N") > 1 for v in arguments_of(root.value))
-    if name not in products or not any(pairs):
+    products = [
+        value
+        for value in (root.value, *around.follow(root.value))
+        if value.name.strip("_") in _PRODUCTS
+        and any(v.dims.count("N") > 1 for v in arguments_of(value))
+    ]
+    if not products or (root.value is not products[0] and root.value.data):
         return None
+    name = products[0].name.strip("_")
+    line = products[0].line
+    if line is not None:
+        problem = replace(
+            root.problem, file=line.file, line=line.number, text=line.text
+        )
+        root = Root(products[0], problem)
     return _as(
         root, causes.UNSUPPORTED_MESSAGES, f"{name} with a matrix of nodes",
         "has an argument with a number for each pair of nodes, such as an "

@@ -158,14 +158,33 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         yield dgl.DGLGraph, name, _same_edges(name)
     yield dgl.DGLGraph, "__init__", _made(dgl.DGLGraph.__init__)
     for name in DERIVED:
-        original = getattr(dgl, name)
-        derive = _derive(name, original)
+        derive = _derive(name, getattr(dgl, name))
         if hasattr(dgl.DGLGraph, name):
             yield dgl.DGLGraph, name, derive
-        # A module may have a name of its own: from dgl import reverse.
-        for module in list(sys.modules.values()):
-            if getattr(module, "__dict__", {}).get(name) is original:
-                yield module, name, derive
+        for module in _modules_with(name, getattr(dgl, name)):
+            yield module, name, derive
+    for name in ("random_walk", "node2vec_random_walk"):
+        walk = _refusal(
+            causes.GRAPH_MADE_IN_FORWARD,
+            name,
+            "draws random walks, so that what a node sees is not constant",
+            "Use all neighbours, or draw the walks before the model is called "
+            "and pass a graph made of them",
+        )
+        for module in _modules_with(name, getattr(dgl.sampling, name)):
+            yield module, name, walk
+
+
+def _modules_with(name: str, function: Callable) -> list[Any]:
+    """Return the modules that know a function of DGL by this name.
+
+    A model's module may have one: ``from dgl import reverse``.
+    """
+    return [
+        module
+        for module in list(sys.modules.values())
+        if getattr(module, "__dict__", {}).get(name) is function
+    ]
 
 
 @cache

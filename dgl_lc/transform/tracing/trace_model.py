@@ -49,8 +49,8 @@ def trace(
 
 
 def _run_as_torch_does(tracer: GraphTracer, call: ModelCall) -> Any:
-    """Run a model, and refuse random numbers that are not torch's."""
-    before = _random_state()
+    """Run a model; refuse random numbers that are not torch's, and writes."""
+    before, versions = _random_state(), _versions(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != _random_state():
         refuse(
@@ -58,6 +58,13 @@ def _run_as_torch_does(tracer: GraphTracer, call: ModelCall) -> Any:
             "are drawn in forward, and can't be followed",
             "Use dropout, or draw the numbers outside the model",
         )  # fmt: skip
+    for name, version in _versions(call.model).items():
+        if versions.get(name) != version:
+            refuse(
+                causes.WRITES_IN_PLACE, "",
+                f"the parameter {name}", "is changed in place by forward",
+                "Change parameters outside forward",
+            )  # fmt: skip
     return output
 
 
@@ -79,6 +86,11 @@ def run(
             "graph (a learnable embedding for each node, weights for each "
             "edge): they can't be transformed", failing_line(error),
         ) from error  # fmt: skip
+
+
+def _versions(model: nn.Module) -> dict[str, int]:
+    """Return a number for each parameter that counts changes in place."""
+    return {name: p._version for name, p in model.named_parameters()}
 
 
 def _random_state() -> tuple:

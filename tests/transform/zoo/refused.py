@@ -223,7 +223,7 @@ def noise_on_hidden_values():
     )
 
 
-@refused("__setitem__", "writes into a tensor", "LC023")
+@refused("matmul with a matrix of nodes", "for each pair of nodes", "LC030")
 def adjacency_as_a_matrix():
     def body(self, g, x):
         u, v = g.edges()
