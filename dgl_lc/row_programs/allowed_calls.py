@@ -13,7 +13,9 @@ import torch
 from torch.nn import functional
 
 from ..nn.dropout import dropout
+from .by_training import if_training
 from .stacked_rows import stack_words, take_words
+from .written_rows import write_items, write_view
 
 #: Functions of torch that are methods of tensors too.
 _BOTH = """
@@ -65,7 +67,8 @@ _FUNCTIONAL = """
     elu embedding feature_alpha_dropout gelu glu group_norm hardshrink
     hardsigmoid hardswish hardtanh instance_norm layer_norm leaky_relu linear
     local_response_norm log_softmax logsigmoid lp_pool1d max_pool1d mish
-    normalize one_hot pad pairwise_distance prelu relu relu6 rms_norm rrelu
+    multi_head_attention_forward normalize one_hot pad pairwise_distance prelu
+    relu relu6 rms_norm rrelu
     scaled_dot_product_attention selu sigmoid silu softmax softmin softplus
     softshrink softsign tanh tanhshrink threshold
 """
@@ -105,6 +108,9 @@ def _find_calls() -> Iterator[tuple[str, Callable]]:
         yield f"property.{name}", partial(_property, name=name)
     yield "rows.stack_words", stack_words
     yield "rows.take_words", take_words
+    yield "rows.write_items", write_items
+    yield "rows.write_view", write_view
+    yield "rows.if_training", if_training
     yield "rows.dropout", dropout
 
 
