@@ -224,11 +224,9 @@ class _Tree:
             made = nn.Module()
         elif isinstance(entry, dict) and "same_as" in entry:
             _check_keys(entry, {"same_as"})
-            same = entry["same_as"]
+            same = check_path(entry["same_as"])
             if same in stack or same not in self._modules:
-                raise BadValueError(
-                    f"{path} can't be the same as {shown(same)}"
-                )
+                raise BadValueError(f"{path} can't be the same as {same}")
             return self._modules[same]
         else:
             _check_keys(entry, {"class", "settings"})

@@ -97,10 +97,14 @@ class LCVersion:
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
-            return precompute_inputs(
+            found = precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress,
                 out, resume,
             )  # fmt: skip
+        if isinstance(found, InputRows):
+            found.names = [entry.formula for entry in self.inputs]
+            found.filters = tuple(self.report.filters)
+        return found
 
     @property
     def code(self) -> str:
