@@ -11,7 +11,9 @@ from ..row_programs.stacked_rows import stack_words
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
+from .by_training import if_training
 from .evaluate import Evaluator, check_guards
+from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
@@ -20,6 +22,7 @@ from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
+from .written_rows import write_items
 
 
 class LCVersion:
@@ -111,9 +114,15 @@ class LCVersion:
         """The module's code, without the statements that free memory."""
         lines = self.module.code.strip().splitlines()
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
+        text = "\n".join(lines)
         # torch.fx puts the module's path before names of functions.
-        prefix = stack_words.__module__.replace(".", "_") + "_"
-        return "\n".join(lines).replace(prefix, "")
+        for function, shown in (
+            (stack_words, ""), (write_items, ""), (if_training, ""),
+            (InAutocast, "autocast_"),
+        ):  # fmt: skip
+            prefix = function.__module__.replace(".", "_") + "_"
+            text = text.replace(prefix, shown)
+        return text
 
     def rows(
         self, inputs: InputRows | StoredInputs, ids: torch.Tensor

@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 from . import causes
-from .linearity import LINEAR, close, linearity
+from .linearity import LINEAR, NONLINEAR, close, linearity
 from .refusals import (
     FIXED_NUMBERS,
     LCError,
     first_line,
     refusal,
+    refuse,
     refuse_value,
 )
 from .tracing.values import (
@@ -25,9 +26,11 @@ from .tracing.values import (
     Value,
     arguments_of,
     callable_of,
+    in_evaluation,
     replace,
     tensors_in,
 )
+from .written_rows import write_items, write_view
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
 
@@ -37,8 +40,9 @@ _OF_NUMBERS = (
 )  # fmt: skip
 
 
-_DROPOUTS = frozenset({
-    "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout", "rrelu",
+#: Functions that drop numbers at random.
+DROPOUTS = frozenset({
+    "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout",
 })  # fmt: skip
 
 _ROWS_ONLY = "Only functions of each node's own row can be transformed"
@@ -80,22 +84,26 @@ class OperationKinds:
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 return self._batch_norm(value)
             if isinstance(module, nn.modules.dropout._DropoutNd):
-                return DROPOUT
+                return _dropout(value)
         if value.name == "batch_norm":
             return self._batch_norm(value)
-        if value.name in _DROPOUTS:
-            return DROPOUT
+        if value.name in DROPOUTS:
+            return _dropout(value)
         if value.is_item:
             return LINEAR
-        if value.draws:
+        # What draws in training only has a dropout of its own, such as
+        # attention over the hops of a node.
+        if value.always_draws:
             refuse_value(
                 causes.RANDOM_NUMBERS, value,
                 "draws random numbers",
-                "Use dropout, the only random function that can be "
-                "transformed",
+                "Use dropout, or another function that is random in training "
+                "only",
             )  # fmt: skip
         _check_arguments(value)
-        return self._try(value)
+        kind = self._try(value)
+        # Rounding to fewer digits counts as linear.
+        return LINEAR if _rounds_only(value) else kind
 
     def _batch_norm(self, value: Value) -> str:
         """Check a batch norm, which mixes rows in training only."""
@@ -140,6 +148,12 @@ class OperationKinds:
                 for rows in (some, some[:1], every.flip(0)):
                     part = _outputs(function, value, rows, _as_is)
                     _check_rows(value, whole, part, rows, n)
+                # Rows of the probe may be too much alike: after a ReLU, many
+                # numbers are zero.
+                whole = _outputs(function, value, every, _as_is, _noise)
+                for rows in (some, every.flip(0)):
+                    part = _outputs(function, value, rows, _as_is, _noise)
+                    _check_rows(value, whole, part, rows, n)
                 return linearity(partial(_outputs, function, value), generator)
         except LCError:
             raise
@@ -154,8 +168,34 @@ class OperationKinds:
             self._model.train(mode)
 
 
+def _dropout(value: Value) -> str:
+    """Return the kind of a dropout: it is exact if evaluation has none."""
+    return NONLINEAR if value.always_draws else DROPOUT
+
+
+def _rounds_only(value: Value) -> bool:
+    """Return whether it converts floating-point numbers to another type."""
+    if value.name not in ("to", "type", "float", "double", "half", "bfloat16"):
+        return False
+    both = (value.args[0], value)
+    return all(v.example.is_floating_point() for v in both)
+
+
 def _as_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
+
+
+def _example(value: Value) -> torch.Tensor:
+    return value.example
+
+
+def _noise(value: Value) -> torch.Tensor:
+    """Return random numbers instead of a value with rows of nodes."""
+    example = value.example
+    if not example.is_floating_point():
+        return example
+    generator = torch.Generator().manual_seed(value.id)
+    return torch.randn(example.shape, generator=generator).to(example)
 
 
 def _outputs(
@@ -163,20 +203,18 @@ def _outputs(
     value: Value,
     rows: torch.Tensor,
     change: Callable[[torch.Tensor], torch.Tensor],
+    of: Callable[[Value], torch.Tensor] = _example,
 ) -> list[torch.Tensor]:
     """Run an operation on some rows of its arguments, changed."""
 
     def take(leaf: Any) -> Any:
-        if leaf is TRAINING:
-            return False
         if not isinstance(leaf, Value):
-            return leaf
+            return in_evaluation(leaf)
         if leaf.op == "number":
             return len(rows)
-        example = leaf.example
         if leaf.row_dim is None:
-            return example
-        example = example.index_select(leaf.row_dim, rows)
+            return leaf.example
+        example = of(leaf).index_select(leaf.row_dim, rows)
         return change(example) if example.is_floating_point() else example
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
@@ -239,6 +277,15 @@ def _check_rows(
         dim = list(all_rows.shape).index(n)
         expected = all_rows.index_select(dim, rows)
         if expected.shape != some.shape or not close(expected, some):
+            if value.target in (write_items, write_view):
+                refuse(
+                    causes.SOME_ROWS, value.where,
+                    "a write into some of the rows",
+                    "changes rows at places that do not belong to a node's "
+                    "own row",
+                    "Write into columns (h[:, 0] = 0), or compute a new "
+                    "tensor from each row (torch.where)", value.line,
+                )  # fmt: skip
             refuse_value(
                 causes.MIXED_NODES, value,
                 "mixes nodes: its result for a node depends on the other "

@@ -120,6 +120,7 @@ def lc_transform(
         torch.random.fork_rng(devices=[]),
         torch.inference_mode(False),
         torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
         warnings.catch_warnings(),
         _one_thread(),
     ):
