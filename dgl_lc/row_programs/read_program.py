@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .allowed_calls import CALLS
+from .allowed_calls import find_call
 from .allowed_modules import make_module
 from .needs import NeededInput, Needs
 from .row_program import RowProgram, find_owner
@@ -131,7 +131,7 @@ def _read_steps(found: Any, inputs: int) -> list[Step]:
             check_keyword(key)
         if call in ("tensor", "module"):
             check_path(target)
-        elif not isinstance(call, str) or call not in CALLS or target != "":
+        elif find_call(call) is None or target != "":
             raise BadValueError(
                 f"it calls {shown(call)}, which is not a function that may be "
                 f"called"

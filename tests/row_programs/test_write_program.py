@@ -253,6 +253,19 @@ def test_tensors_that_share_memory_are_refused():
     refused(module, "are views of the same memory")
 
 
+def test_autocast_is_written():
+    def body(self, g, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = F.linear(x.float(), self.fc.weight.float())
+        return self.conv(g, h.double().relu())
+
+    lc = transform_body(body)
+    found = again(lc.module)
+    rows = list(lc.precompute(random_graph(), features()))
+    assert torch.equal(found(*rows), lc.module(*rows))
+    assert "autocast.bfloat16:functional.linear" in write_program(found).text
+
+
 def test_what_can_be_written_is_plain_json():
     module = transformed(
         lambda self, g, x: self.conv(
