@@ -212,3 +212,11 @@ def test_a_graph_without_features_is_not_asked_for(tmp_path):
     found = load_model(tmp_path / "net.pt")
     with pytest.raises(DGLError, match="takes the rows of 1 inputs"):
         found(dgl.rand_graph(3, 3), inputs[0])
+
+
+def test_a_converted_module_can_be_saved(tmp_path):
+    lc, inputs = trained()
+    rows = [part.double() for part in inputs]
+    save_model(lc.module.double(), tmp_path / "net.pt")
+    found = load_model(tmp_path / "net.pt")
+    assert torch.equal(found(*rows), lc.module.eval()(*rows))
