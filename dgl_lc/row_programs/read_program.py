@@ -53,7 +53,7 @@ def read_program(text: Any, tensors: Any) -> RowProgram:
     if not isinstance(name, str) or not name.isidentifier():
         raise BadValueError(f"{shown(name)} is not the name of a model")
     program = RowProgram(name, needs, steps, output)
-    _Tree(program, content, tensors).build()
+    _PartsReader(program, content, tensors).build()
     _check_targets(program, steps)
     names = dict(program.named_parameters())
     for parameter in parts_of(content["no_weight_decay"]):
@@ -168,7 +168,7 @@ def _check_keys(entry: Any, keys: set[str], optional: str = "") -> None:
         raise BadValueError(f"{shown(entry)} is not what it should be")
 
 
-class _Tree:
+class _PartsReader:
     """Builds the submodules of a program, and puts its tensors in."""
 
     def __init__(
