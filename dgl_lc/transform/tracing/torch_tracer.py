@@ -131,7 +131,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         value = self.add("call", target, args, kwargs, made, random=random)
         if inplace:
             value = self._in_type_of(tensor, call, value)
-        value = self._without_gradient(value)
+        value = self.without_gradient(value)
         self.bind_result(made, value)
         if inplace:
             self.views.write(value, sources)
@@ -205,7 +205,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         self.turned(tensor, before, version)
         self.views.turn(tensor, before, function, args[1:], kwargs)
         made = self.add("call", function, args, kwargs, tensor)
-        self.bind(tensor, self._without_gradient(made))
+        self.bind(tensor, self.without_gradient(made))
         return tensor
 
     def drops_nothing(self, p: float, tensor: Any) -> bool:
@@ -214,7 +214,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         of_edges = value is not None and value.target != "N"
         return p == 0 or (self._ignore_edge_dropout and of_edges)
 
-    def _without_gradient(self, value: Value) -> Value:
+    def without_gradient(self, value: Value) -> Value:
         """Record a detach for what is computed under no_grad."""
         tensor = isinstance(value.example, torch.Tensor)
         if torch.is_grad_enabled() or not value.learned or not tensor:
@@ -284,5 +284,5 @@ class TorchTracer(Recorder, TorchFunctionMode):
             "module", name, *lifted, example=result,
             learned=learned, random=random,
         )  # fmt: skip
-        self.bind_result(result, self._without_gradient(value))
+        self.bind_result(result, self.without_gradient(value))
         return result
