@@ -33,9 +33,6 @@ _TURNS = frozenset({
     "t_", "transpose_", "unsqueeze_", "squeeze_", "swapaxes_", "swapdims_",
 })  # fmt: skip
 
-#: The function itself, which is patched while a model is traced.
-_len = len
-
 
 class TorchTracer(Recorder, TorchFunctionMode):
     """Records the torch functions and modules that a model calls.
@@ -61,7 +58,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
     ) -> None:
         Recorder.__init__(self, model, num_nodes)
         TorchFunctionMode.__init__(self)
-        self._model = model
+        self.model = model
         self.splits_bias = split_bias
         self._ignore_edge_dropout = ignore_edge_dropout
         self.failed_in = ""
@@ -84,7 +81,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
     def length(self, item: Any) -> int:
         """Return the length of an item, followed if it is a tensor's."""
         with hidden():
-            size = _len(item)
+            size = len(item)
         if isinstance(item, torch.Tensor) and not called_by_dgl():
             return self.number(size)
         return size
@@ -234,7 +231,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         kind = type(module)
         leaf = (
             (kind.__module__.startswith("torch.nn") or kind is Dropout)
-            and module is not self._model
+            and module is not self.model
             and not (self.splits_bias and isinstance(module, nn.Linear))
             and not any(True for _ in module.children())
             and not getattr(module, "inplace", False)
