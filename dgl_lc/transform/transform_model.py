@@ -15,14 +15,15 @@ from .emit import emit
 from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
 from .model_inputs import name_inputs
-from .push import Pusher
+from .push import push
 from .recognise import OperationKinds
 from .refusals import LCError, first_line, refuse
-from .report import make_report
+from .report import find_commuted, make_report
 from .tracing.dgl_hooks import LOCK
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
+from .tracing.values import Trace
 
 
 @dataclass(frozen=True)
@@ -147,23 +148,20 @@ def _one_thread() -> Iterator[None]:
 def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     """Transform a model, with probes made from a seed."""
     try:
-        how = options.exact_bias, options.ignore_edge_dropout
         probe = make_probe(call, seed)
-        first = trace(probe, False, *how)
-        other = trace(make_probe(call, seed + 1), False, *how)
-        training = trace(make_probe(call, seed), True, *how)
-        unified = unify(first, other, training)
+        traced = _trace(call, probe, seed, options)
         kinds = OperationKinds(probe.model, probe.num_nodes)
-        pusher = Pusher(unified, kinds, options.fold, options.exact_bias)
-        pushed = pusher.push()
+        pushed = push(traced, kinds, options.fold, options.exact_bias)
         with torch.no_grad():
-            check_guards(unified.guards, Evaluator(call))
+            check_guards(traced.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)
-        report = make_report(pusher, inputs, call.num_nodes, options.exact_bias)
         model = copy_model(call) if options.copy else call.model
-        module = emit(model, pusher, [entry.name for entry in inputs])
-        report.checked = check(call, module, inputs, pusher, report)
-        return LCVersion(call, module, inputs, unified.guards, report)
+        module = emit(model, pushed, [entry.name for entry in inputs])
+        commuted = find_commuted(pushed)
+        exact = all(entry.is_exact for entry in commuted)
+        checked = check(call, module, inputs, pushed, exact)
+        report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
+        return LCVersion(call, module, inputs, traced.guards, report)
     except LCError:
         raise
     except Exception as error:
@@ -173,3 +171,15 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
             f"({first_line(error)})",
             "Please report it, with the model",
         ) from error  # fmt: skip
+
+
+def _trace(
+    call: ModelCall, probe: ModelCall, seed: int, options: _Options
+) -> Trace:
+    """Run the model on two probes and in training; make one trace of it."""
+    how = options.exact_bias, options.ignore_edge_dropout
+    return unify(
+        trace(probe, False, *how),
+        trace(make_probe(call, seed + 1), False, *how),
+        trace(make_probe(call, seed), True, *how),
+    )
