@@ -161,7 +161,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         exact = all(entry.is_exact for entry in commuted)
         checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
-        return LCVersion(call, module, inputs, traced.guards, report)
+        return LCVersion(call, module, inputs, traced.guards, report, pushed)
     except LCError:
         raise
     except Exception as error:

@@ -36,6 +36,8 @@ class Line:
         First part of the text, in the colour of aggregations: "S²".
     changed : bool
         Whether swapping this operation makes the result another function.
+    plain : bool
+        Whether it is not bold where other lines of such a box are.
     """
 
     text: str
@@ -43,6 +45,7 @@ class Line:
     marks: tuple[int, ...] = ()
     filter: str = ""
     changed: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True)

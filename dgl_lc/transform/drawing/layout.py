@@ -128,8 +128,9 @@ def _middles(layers: Layers, widths: list[float]) -> list[float]:
                 )
                 wishes.append(total / sum(weights) if near else middles[place])
             _place_row(row, layers, widths, wishes, middles)
+    row_of = {place: row for row in layers.rows for place in row}
     for chain in _chains(layers):
-        _straighten(chain, layers, widths, middles)
+        _straighten(chain, row_of, layers, widths, middles)
     left = min(m - w / 2 for m, w in zip(middles, widths, strict=True))
     return [round(middle - left, 1) for middle in middles]
 
@@ -201,7 +202,9 @@ def _chains(layers: Layers) -> list[list[int]]:
             seen.add(place)
             chain.append(place)
             after = only_box(layers.below[place])
-            mutual = after is not None and only_box(layers.above[after]) == place
+            mutual = (
+                after is not None and only_box(layers.above[after]) == place
+            )
             place = after if mutual else None
         chains.append(chain)
     chains += [route[1:-1] for route in layers.routes]
@@ -209,10 +212,13 @@ def _chains(layers: Layers) -> list[list[int]]:
 
 
 def _straighten(
-    chain: list[int], layers: Layers, widths: list[float], middles: list[float]
+    chain: list[int],
+    row_of: dict[int, list[int]],
+    layers: Layers,
+    widths: list[float],
+    middles: list[float],
 ) -> None:
     """Give all places of a chain the same x, if their neighbours allow it."""
-    row_of = {place: row for row in layers.rows for place in row}
     least, most = float("-inf"), float("inf")
     for place in chain:
         row = row_of[place]
@@ -275,6 +281,14 @@ def _heights(
         tall = [sizes[place][1] for place in row if place < len(sizes)]
         tops.append(y)
         bottoms.append(y + max(tall, default=0.0))
-        crowd = sum(max(len(layers.below[p]) - 1, 0) for p in row)
-        y = bottoms[-1] + BETWEEN + 4.0 * min(crowd, 6)
+        starts = max(len(layers.below[place]) for place in row)
+        ends = max(
+            (
+                len(layers.above[p])
+                for above in row
+                for p in layers.below[above]
+            ),
+            default=0,
+        )
+        y = bottoms[-1] + BETWEEN + 5.0 * min(max(starts, ends) - 1, 6)
     return tops, bottoms

@@ -17,16 +17,30 @@ _ENTRIES = (
     ("marks", "number of an aggregation, on both sides"),
     (OPERATIONS, "operation on rows"),
     ("changed", "swapped with aggregations, which changes the function"),
-    ("N", "nodes"),
-    ("B", "rows of a batch (3B: at three words, stacked)"),
+    ("N, B", "nodes, rows of a batch (3B: at three words, stacked)"),
+)
+
+
+_ENTRIES_OF_REPEATS = (
+    ("↻", "result of the time before; the first time, from above"),
+    ("↓", "the same every time, from above"),
 )
 
 
 class Legend:
-    """Lines about filters, and an entry for each mark."""
+    """Lines about filters, and an entry for each mark.
 
-    def __init__(self, notes: Sequence[str]) -> None:
+    Parameters
+    ----------
+    notes : list of str
+        Lines about filters.
+    repeats : bool
+        Whether the picture has a part that is repeated.
+    """
+
+    def __init__(self, notes: Sequence[str], repeats: bool) -> None:
         self._notes = notes
+        self._entries = _ENTRIES + (_ENTRIES_OF_REPEATS if repeats else ())
         self.least_width = 440.0
 
     def height(self, width: float) -> float:
@@ -59,7 +73,7 @@ class Legend:
     def _rows(self, width: float) -> list[list[tuple[str, str]]]:
         rows: list[list[tuple[str, str]]] = [[]]
         used = 0.0
-        for sign, text in _ENTRIES:
+        for sign, text in self._entries:
             wide = _entry_width(text)
             if rows[-1] and used + wide > width:
                 rows.append([])
@@ -82,5 +96,5 @@ def _write_swatch(svg: SvgWriter, x: float, y: float, sign: str) -> None:
     text = words.get(sign, sign)
     wide = text_width(text)
     role = sign if sign in words else "text"
-    at = x + (24.0 - wide) / 2
+    at = x + max((24.0 - wide) / 2, 0.0)
     write_line(svg, PlacedText(at, y, text, role, wide), INPUTS)

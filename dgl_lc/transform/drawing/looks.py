@@ -93,7 +93,7 @@ def write_line(svg: SvgWriter, text: PlacedText, kind: str) -> None:
             "rect", x=text.x - 5, y=text.y - 10.5, width=text.width + 10,
             height=13.5, rx=6.5, fill=FILTER_EDGE,
         )  # fmt: skip
-    elif kind in (AGGREGATION, SOURCE, OUTPUT):
+    elif text.role == "text" and kind in (AGGREGATION, SOURCE, OUTPUT):
         bold = True
     weight = {"font_weight": "bold"} if bold else {}
     svg.add("text", text.text, x=text.x, y=text.y, font_size=size, fill=fill,

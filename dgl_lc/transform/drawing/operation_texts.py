@@ -43,6 +43,23 @@ def operation_text(value: Value, model: nn.Module) -> str:
     return f"{texts[0]} {sign}"
 
 
+def weight_size(value: Value, model: nn.Module) -> str:
+    """Write the size of the matrix that an operation multiplies by."""
+    if value.op == "module":
+        module = model.get_submodule(value.target)
+        ends = [
+            getattr(module, name, None)
+            for name in ("in_features", "out_features")
+        ]
+        if all(isinstance(end, int) for end in ends):
+            return f"{ends[0]} → {ends[1]}"
+    elif value.target is operator.matmul and isinstance(value.args[1], Value):
+        weight = value.args[1]
+        if not weight.data and len(weight.dims) == 2:
+            return f"{weight.dims[0]} → {weight.dims[1]}"
+    return ""
+
+
 def _operand(arg: Any, where: str) -> str:
     """Write an operand that is the same for all nodes; "" for rows."""
     if isinstance(arg, Value):

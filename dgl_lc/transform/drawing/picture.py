@@ -20,9 +20,6 @@ from .looks import (
 from .place import TEXT, Placed, place
 from .svg import SvgWriter, number
 
-#: The first line of a file, by which a picture of ours is known.
-SIGN = "<!-- Drawn by dgl-lc -->"
-
 _MARGIN, _BETWEEN_PANELS = 24.0, 56.0
 _TITLE, _HEADING = 17.0, 14.0
 _SIDE = 34.0
@@ -76,7 +73,7 @@ def write_picture(picture: Picture) -> str:
         max(p.width + _side(panel), sans_width(panel.heading, _HEADING))
         for panel, p in zip(picture.panels, placed, strict=True)
     ]
-    legend = Legend(picture.notes)
+    legend = Legend(picture.notes, any(p.back_arrows for p in placed))
     gaps = _BETWEEN_PANELS * (len(widths) - 1)
     title = sans_width(picture.title, _TITLE)
     inner = max(sum(widths) + gaps, title, legend.least_width)
@@ -107,7 +104,7 @@ def write_picture(picture: Picture) -> str:
             _write_panel(svg, panel, p, round(left), top)
             x += width + _BETWEEN_PANELS
         legend.write(svg, _MARGIN, below, inner)
-    return f"{SIGN}\n{svg.written()}"
+    return svg.written()
 
 
 def _side(panel: Panel) -> float:

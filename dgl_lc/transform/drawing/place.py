@@ -25,7 +25,7 @@ class PlacedText:
     x: float
     y: float
     text: str
-    role: str  # "text", "note", "filter", "changed", "marks" or "foot"
+    role: str  # "text", "plain", "note", "filter", "changed", "marks", "foot"
     width: float
 
 
@@ -154,7 +154,8 @@ def _texts(
             at += wide + 14
         if line.text:
             wide = text_width(line.text)
-            role = "changed" if line.changed else "text"
+            role = "plain" if line.plain else "text"
+            role = "changed" if line.changed else role
             found.append(PlacedText(at, base, line.text, role, wide))
             at += wide
         if line.marks:
