@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .apply_words import apply_word, precompute_plainly
 from .evaluate import Evaluator
 from .filter_words import Word
@@ -22,7 +23,7 @@ from .linearise import LinearModel, LinearVersion
 from .linearity import LINEAR, close
 from .model_inputs import Input
 from .pushed import Pushed
-from .refusals import LCError, first_line, refuse
+from .refusals import first_line, refusal, refuse
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.values import Value, tensors_in, values_in
@@ -181,7 +182,7 @@ def _compare(
     same = len(found) == len(expected) and all(map(close, found, expected))
     if not same:
         refuse(
-            "", "the LC version",
+            causes.INTERNAL, "", "the LC version",
             f"does not compute what the model does {where}",
             _ADVICE,
         )  # fmt: skip
@@ -196,8 +197,8 @@ def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
             try:
                 part = tensors_in(made(*rows.rows(ids)))
             except Exception as error:
-                raise LCError(
-                    "", "the LC version",
+                raise refusal(
+                    causes.MIXED_NODES, "", "the LC version",
                     f"does not run on a batch of {len(ids)} rows "
                     f"({first_line(error)})",
                     "Look for a fixed number of nodes, and for squeeze() "

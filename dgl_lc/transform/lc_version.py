@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from dgl import DGLError
 
 from ..node_rows import NodeRows
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
+from . import causes
 from .drawing.draw_lc import draw_lc
 from .drawing.svg import escape
 from .drawing.svg_file import write_svg
@@ -19,7 +21,7 @@ from .lc_module import LCModule
 from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
 from .pushed import Pushed
-from .refusals import LCError
+from .refusals import refuse
 from .report import Report
 from .stacked_rows import stack_words
 from .tracing.model_call import ModelCall, differences, read_call
@@ -84,15 +86,16 @@ class LCVersion:
         call = read_call(self._model, args, kwargs)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
-            raise LCError(
-                "", "precompute",
+            refuse(
+                causes.WRONG_CALL, "", "precompute",
                 f"is called without {', '.join(sorted(lacking))}",
                 "Pass the arguments of the model's forward, as to "
                 "lc_transform",
             )  # fmt: skip
         for difference in differences(self._call, call):
-            raise LCError(
-                "", "precompute", f"is called with another argument than "
+            refuse(
+                causes.WRONG_CALL, "",
+                "precompute", f"is called with another argument than "
                 f"lc_transform was: {difference}",
                 "Pass the arguments that lc_transform had; only the graph and "
                 "the features may differ, in their values and their size",
@@ -153,11 +156,10 @@ class LCVersion:
     def _picture(self) -> str:
         """Write the picture as SVG."""
         if self._pushed is None:
-            raise LCError(
-                "", "draw", "needs the operations of the original model, "
-                "which were not stored",
-                "Draw what lc_transform returns",
-            )  # fmt: skip
+            raise DGLError(
+                "draw needs the operations of the original model, which are "
+                "not known here. Draw what lc_transform returns."
+            )
         return draw_lc(self._model, self._pushed, self.inputs)
 
     def _repr_html_(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .check import check
 from .compare_traces import unify
 from .emit import emit
@@ -17,7 +18,7 @@ from .lc_version import LCVersion
 from .model_inputs import name_inputs
 from .push import push
 from .recognise import OperationKinds
-from .refusals import LCError, first_line, refuse
+from .refusals import LCError, first_line, refusal, refuse
 from .report import find_commuted, make_report
 from .tracing.dgl_hooks import LOCK
 from .tracing.model_call import ModelCall, read_call
@@ -109,7 +110,7 @@ def lc_transform(
     """
     if bias not in ("outside", "exact"):
         refuse(
-            "", f"bias={bias!r}", "is not an option",
+            causes.WRONG_CALL, "", f"bias={bias!r}", "is not an option",
             'Use bias="outside" or bias="exact"',
         )  # fmt: skip
     call = read_call(model, args, kwargs)
@@ -165,8 +166,8 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            "", type(error).__name__,
+        raise refusal(
+            causes.INTERNAL, "", type(error).__name__,
             f"lc_transform failed in a way that it does not expect "
             f"({first_line(error)})",
             "Please report it, with the model",

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import causes
 from .recorder import Recorder, shape_of
 from .torch_call import TorchCall
 
@@ -105,7 +106,10 @@ def _out_of_place(
     function = getattr(torch.Tensor, name, getattr(torch, name, None))
     if function is None:
         recorder.refuse(
-            f"{name}_", "writes into a tensor", "Compute a new tensor instead"
+            causes.WRITES_IN_PLACE,
+            f"{name}_",
+            "writes into a tensor",
+            "Compute a new tensor instead",
         )
     return replace(call, function=function, name=name, kwargs=kwargs)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from .. import causes
 from .followed_numbers import is_followed
 from .recorder import shape_of
 from .torch_call import TorchCall
@@ -123,6 +124,7 @@ def _len(tracer: "TorchTracer", call: TorchCall) -> int:
     # len() returns a plain integer: branches on it can't be noticed.
     if size in tracer.sizes and not _called_by_dgl():
         tracer.refuse(
+            causes.NUMBER_OF_THE_GRAPH,
             "len() of a tensor with a row for each node or edge",
             "is a plain integer, which can't be followed",
             "Use tensor.shape[0] or g.num_nodes()",
@@ -162,6 +164,7 @@ def _to_number(tracer: "TorchTracer", call: TorchCall) -> Any:
     used = values_in(lifted)
     if any(v.learned or v.random for v in used):
         tracer.refuse(
+            causes.LEARNED_BRANCH,
             call.name,
             "turns a learned or random value into a Python number, and the "
             "LC version would keep the number of a probe",
@@ -190,6 +193,7 @@ def _iterate(tracer: "TorchTracer", call: TorchCall) -> Any:
     tensor = call.args[0]
     if tracer.lift(tensor).data:
         tracer.refuse(
+            causes.SOME_ROWS,
             "iterating over a tensor",
             "takes it apart into the rows of single nodes",
             "Use functions of whole tensors",
@@ -207,6 +211,7 @@ def _leave_torch(tracer: "TorchTracer", call: TorchCall) -> Any:
     value = tracer.lift(call.args[0])
     if value.data or value.learned:
         tracer.refuse(
+            causes.OUTSIDE_TORCH,
             call.name,
             "takes values out of torch, where they can't be followed",
             "Compute with torch instead",
@@ -247,6 +252,7 @@ def _split_bias(tracer: "TorchTracer", call: TorchCall) -> Any:
 def _hook(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Refuse a hook, whose effect would be lost without notice."""
     tracer.refuse(
+        causes.GRADIENTS,
         call.name,
         "changes gradients in a way that can't be followed",
         "Scale or clip gradients in the training loop",
@@ -257,6 +263,7 @@ def _hook(tracer: "TorchTracer", call: TorchCall) -> Any:
 def _write(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Refuse to write into a tensor."""
     tracer.refuse(
+        causes.WRITES_IN_PLACE,
         call.name,
         "writes into a tensor, which can't be swapped with aggregation",
         "Compute a new tensor instead (torch.where, torch.cat)",
@@ -291,6 +298,7 @@ def _cut(tracer: "TorchTracer", call: TorchCall, dim: int) -> Any:
     shape = shape_of(call.first) if isinstance(call.first, torch.Tensor) else ()
     if shape and shape[dim] in tracer.sizes:
         tracer.refuse(
+            causes.SOME_ROWS,
             call.name,
             "takes some of the rows, at places that do not depend on the graph",
             "Use all rows: the LC version saves memory by mini-batches",
@@ -303,6 +311,9 @@ def _out(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Refuse to write the result into a given tensor."""
     if call.kwargs.get("out") is not None:
         tracer.refuse(
-            call.name, "writes into out=", "Omit out= and use the result"
+            causes.WRITES_IN_PLACE,
+            call.name,
+            "writes into out=",
+            "Omit out= and use the result",
         )
     return RECORD

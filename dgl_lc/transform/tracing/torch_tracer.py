@@ -13,6 +13,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
+from .. import causes
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
@@ -86,6 +87,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         inplace = version is not None and tensor._version != version
         if inplace and lifted[0][0].op == "param":
             self.refuse(
+                causes.WRITES_IN_PLACE,
                 call.name,
                 "changes a parameter in place",
                 "Change parameters outside forward",

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..refusals import LCError, first_line, refuse
+from .. import causes
+from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
 from .graph_tracer import GraphTracer
 from .model_call import ModelCall
+from .user_lines import call_model
 from .values import Trace
 
 
@@ -33,7 +35,7 @@ def trace(
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != _random_state():
         refuse(
-            "", "random numbers of Python or NumPy",
+            causes.RANDOM_NUMBERS, "", "random numbers of Python or NumPy",
             "are drawn in forward, and can't be followed",
             "Use dropout, or draw the numbers outside the model",
         )  # fmt: skip
@@ -47,12 +49,12 @@ def run(
     """Run a model with a tracer; turn every error into an LCError."""
     try:
         with tracing(tracer):
-            return model(*args, **kwargs)
+            return call_model(model, args, kwargs)
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            tracer.failed_in, type(error).__name__,
+        raise refusal(
+            causes.FAILS_ON_PROBE, tracer.failed_in, type(error).__name__,
             f"the model does not run on another graph with the same kind of "
             f"features ({first_line(error)})",
             "Look for parameters, features or numbers of the size of your "
