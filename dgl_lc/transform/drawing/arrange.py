@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .boxes import OUTPUT, REPEAT, SOURCE, Box, Diagram, Line
+from .boxes import OUTPUT, REPEAT, SOURCE, Box, Diagram, TextLine
 from .chains import Node, merge_chains
 from .repeats import Repeat, find_repeats, merge_times
 from .steps import Step
@@ -88,7 +88,7 @@ def _fold(steps: Sequence[Step], repeat: Repeat) -> Box:
             Node(_distinct(args), merge_times(everyone), leaves=leaves)
         )
     used = "all results are used" if repeat.all_used else ""
-    lines = (Line(f"{times} times"),)
+    lines = (TextLine(f"{times} times"),)
     return Box(REPEAT, lines, foot=used, inner=merge_chains(nodes))
 
 

@@ -21,7 +21,7 @@ _MOST_RANGES = 5
 
 
 @dataclass(frozen=True)
-class Line:
+class TextLine:
     """A line of a box.
 
     Attributes
@@ -56,7 +56,7 @@ class Box:
     ----------
     kind : str
         One of the kinds of this file.
-    lines : tuple of Line
+    lines : tuple of TextLine
         What is written in it. Of a repeated part: its heading.
     foot : str
         What is written below the lines, in grey: the shape of the result.
@@ -67,7 +67,7 @@ class Box:
     """
 
     kind: str
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     foot: str = ""
     detail: str = ""
     inner: "Diagram | None" = None

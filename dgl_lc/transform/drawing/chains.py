@@ -10,7 +10,7 @@ from .boxes import (
     TIMES,
     Box,
     Diagram,
-    Line,
+    TextLine,
     shorten,
 )
 from .steps import Step
@@ -158,7 +158,7 @@ def _box(kind: str, nodes: Sequence[Node]) -> Box:
         before = step.where
         sign = "≈ " if step.changed else ""
         lines.append(
-            Line(
+            TextLine(
                 shorten(f"{sign}{text} {step.size}".rstrip()),
                 "" if again else shorten(step.where, 22),
                 step.marks,

@@ -16,6 +16,13 @@ from .picture import Panel, Picture, write_picture
 
 def draw_lc(model: nn.Module, pushed: Pushed, inputs: Sequence[Input]) -> str:
     """Write the picture of a model and its LC version as SVG."""
+    return write_picture(make_picture(model, pushed, inputs))
+
+
+def make_picture(
+    model: nn.Module, pushed: Pushed, inputs: Sequence[Input]
+) -> Picture:
+    """Make the picture of a model and its LC version."""
     original = OriginalSteps(model, pushed)
     before = _smallest(original.steps)
     after = _smallest(
@@ -33,17 +40,15 @@ def draw_lc(model: nn.Module, pushed: Pushed, inputs: Sequence[Input]) -> str:
     heading += _count(columns, "column")
     formulas = ", ".join(entry.formula for entry in inputs)
     count = _count(len(original.marks), "aggregation")
-    return write_picture(
-        Picture(
-            f"{name} and its LC version",
-            f"Left: the operations of {name}, with {count}. Right: its LC "
-            f"version, whose inputs are precomputed: {formulas}.",
-            (
-                Panel(f"{name}: {count}", before),
-                Panel(heading, after, "computed once", "run on batches"),
-            ),
-            tuple(FilterNames(pushed.inputs).describe()),
-        )
+    return Picture(
+        f"{name} and its LC version",
+        f"Left: the operations of {name}, with {count}. Right: its LC "
+        f"version, whose inputs are precomputed: {formulas}.",
+        (
+            Panel(f"{name}: {count}", before),
+            Panel(heading, after, "computed once", "run on batches"),
+        ),
+        tuple(FilterNames(pushed.inputs).describe()),
     )
 
 

@@ -1,6 +1,7 @@
 """The picture: panels side by side and a legend, written as SVG."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from .boxes import Diagram
 from .legend import Legend
@@ -81,14 +82,14 @@ def write_picture(picture: Picture) -> str:
     spare = (inner - sum(widths) - gaps) / max(len(widths), 1)
     top = _MARGIN + 64
     below = top + max((p.height for p in placed), default=0.0) + 30
-    size = {
-        "width": float(round(inner + 2 * _MARGIN)),
-        "height": float(round(below + legend.height(inner) + _MARGIN)),
+    size: dict[str, Any] = {
+        "width": round(inner + 2 * _MARGIN),
+        "height": round(below + legend.height(inner) + _MARGIN),
     }
     svg = SvgWriter()
     with svg.inside(
         "svg", xmlns="http://www.w3.org/2000/svg", **size, role="img",
-        viewBox=f"0 0 {number(size['width'])} {number(size['height'])}",
+        viewBox=f"0 0 {size['width']} {size['height']}",
         font_family=MONO, font_size=TEXT, fill=INK,
     ):  # fmt: skip
         svg.add("title", picture.title)

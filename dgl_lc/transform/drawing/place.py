@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from .boxes import REPEAT, Box, Diagram, Line, cells, write_marks
-from .layout import Point, lay_out
+from .box_layout import Point, lay_out
+from .boxes import REPEAT, Box, Diagram, TextLine, cells, write_marks
 
 #: Sizes of letters; a letter of a monospace font is as wide as 0.602 of it.
 TEXT, SMALL = 12.0, 10.5
@@ -128,7 +128,7 @@ def _size(box: Box, part: Placed | None) -> Point:
     return max(width, 44.0), height
 
 
-def _line_width(line: Line) -> float:
+def _line_width(line: TextLine) -> float:
     width = text_width(line.text)
     if line.filter:
         width += text_width(line.filter) + 14

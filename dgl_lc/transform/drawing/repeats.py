@@ -4,6 +4,7 @@ import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
+from .boxes import AGGREGATION, OPERATIONS
 from .steps import NUMBER, Step
 
 #: A part is folded if it is repeated at least so often.
@@ -63,21 +64,53 @@ def find_repeats(steps: Sequence[Step], outputs: Sequence[int]) -> list[Repeat]:
     >>> repeat.first, repeat.length, repeat.times, repeat.entries
     (1, 1, 5, {0: 0})
     """
+    # Features and inputs are different things, even if they look alike.
+    patterns: list[Hashable] = [
+        step.pattern if step.kind in (OPERATIONS, AGGREGATION) else number
+        for number, step in enumerate(steps)
+    ]
     candidates = sorted(
-        _candidates([step.pattern for step in steps]),
+        _candidates(patterns),
         key=lambda part: (_cost(steps, *part), part),
     )
     found: list[Repeat] = []
     for first, length, times in candidates:
-        end = first + length * times
-        if any(first < r.end and r.first < end for r in found):
+        whole = Repeat(first, length, times, {}, frozenset(), False)
+        if any(_overlap(whole, other) for other in found):
             continue
         for fewer in range(times, _FEWEST_TIMES - 1, -1):
             repeat = _check(steps, outputs, first, length, fewer)
             if repeat is not None:
-                found.append(repeat)
+                turned = _turned(steps, outputs, repeat)
+                free = not any(_overlap(turned, other) for other in found)
+                found.append(turned if free else repeat)
                 break
     return sorted(found, key=lambda repeat: repeat.first)
+
+
+def _overlap(a: Repeat, b: Repeat) -> bool:
+    return a.first < b.end and b.first < a.end
+
+
+def _turned(
+    steps: Sequence[Step], outputs: Sequence[int], repeat: Repeat
+) -> Repeat:
+    """Begin a repeated part later if it then takes fewer results of itself.
+
+    "add, aggregate, multiply" becomes "aggregate, multiply, add".
+    """
+    best = repeat
+    for shift in range(1, repeat.length):
+        first, length, times = repeat.first + shift, repeat.length, repeat.times
+        if first + length * times > len(steps) or any(
+            steps[first + n].pattern != steps[first + n + length].pattern
+            for n in range(length * (times - 1))
+        ):
+            break
+        other = _check(steps, outputs, first, length, times)
+        if other is not None and len(other.entries) < len(best.entries):
+            best = other
+    return best
 
 
 def _candidates(patterns: list[Hashable]) -> list[tuple[int, int, int]]:
@@ -111,39 +144,52 @@ def _check(
     times: int,
 ) -> Repeat | None:  # fmt: skip
     """Return the repeat if all repetitions are connected in the same way."""
-    entries: dict[int, int] = {}
+    entries = _entries(steps, first, length, times)
+    if entries is None:
+        return None
     end = first + length * times
+    later = [step.args for step in steps[end:]]
+    used: set[int] = set()
+    all_used = False
+    for args in [*later, *((number,) for number in outputs)]:
+        mine = {arg for arg in args if first <= arg < end}
+        used |= mine
+        repetitions = {(arg - first) // length for arg in mine}
+        if not repetitions - {times - 1}:
+            continue
+        # Whoever uses not only the last one has to use all of them, since it
+        # could not be seen which ones it uses.
+        if len(repetitions) < times:
+            return None
+        all_used = True
+    offsets = frozenset((number - first) % length for number in used)
+    return Repeat(first, length, times, entries, offsets, all_used)
+
+
+def _entries(
+    steps: Sequence[Step], first: int, length: int, times: int
+) -> dict[int, int] | None:
+    """Return what the first repetition takes instead of earlier results.
+
+    None if repetitions do not take their arguments from the same places.
+    """
+    entries: dict[int, int] = {}
     for offset in range(length):
-        template = steps[first + length + offset].args
-        for place, arg in enumerate(template):
+        # The second repetition has its arguments as all later ones do.
+        for place, arg in enumerate(steps[first + length + offset].args):
             for time in range(times):
                 mine = steps[first + time * length + offset].args[place]
-                if arg < first:  # from outside, the same every time
+                if arg < first:  # from above, the same every time
                     right = mine == arg
-                elif arg >= first + length or time:  # from the same repetition
+                elif time or arg >= first + length:
+                    # from the same repetition, or from the one before
                     right = mine == arg + (time - 1) * length
                 else:
                     right = mine < first
                     right &= entries.setdefault(arg - first, mine) == mine
                 if not right:
                     return None
-    used = {
-        arg for step in steps[end:] for arg in step.args if first <= arg < end
-    } | {number for number in outputs if first <= number < end}
-    times_used = {(number - first) // length for number in used}
-    if times_used - {times - 1} and len(times_used) < times:
-        return None
-    # A later step has to use all repetitions, or it is not clear which.
-    all_used = len(times_used) == times > 1
-    if all_used:
-        for step in steps[end:]:
-            mine = {
-                (a - first) // length for a in step.args if first <= a < end
-            }
-            if mine - {times - 1} and len(mine) < times:
-                return None
-    offsets = frozenset((number - first) % length for number in used)
-    return Repeat(first, length, times, entries, offsets, all_used)
+    return entries
 
 
 def merge_times(steps: Sequence[Step]) -> Step:

@@ -74,10 +74,11 @@ class SvgWriter:
 def number(value: float) -> str:
     """Write a number with at most one decimal.
 
-    >>> number(3.0), number(2.25)
-    ('3', '2.2')
+    >>> number(3.0), number(2.26), number(-0.01)
+    ('3', '2.3', '0')
     """
-    return f"{value:.1f}".removesuffix(".0").replace("-0", "-0").strip()
+    written = f"{value:.1f}".removesuffix(".0")
+    return "0" if written == "-0" else written
 
 
 def path_of(points: list[tuple[float, float]]) -> str:

@@ -281,7 +281,7 @@ def _heights(
         tall = [sizes[place][1] for place in row if place < len(sizes)]
         tops.append(y)
         bottoms.append(y + max(tall, default=0.0))
-        starts = max(len(layers.below[place]) for place in row)
+        starts = max((len(layers.below[place]) for place in row), default=0)
         ends = max(
             (
                 len(layers.above[p])
@@ -290,5 +290,5 @@ def _heights(
             ),
             default=0,
         )
-        y = bottoms[-1] + BETWEEN + 5.0 * min(max(starts, ends) - 1, 6)
+        y = bottoms[-1] + BETWEEN + 5.0 * min(max(starts, ends, 1) - 1, 6)
     return tops, bottoms
