@@ -4,25 +4,25 @@ from collections.abc import Sequence
 
 from .boxes import OUTPUT, REPEAT, SOURCE, Box, Diagram, TextLine
 from .chains import Node, merge_chains
+from .model_steps import ModelStep
 from .repeats import Repeat, find_repeats, merge_times
-from .steps import Step
 
 
-def arrange(steps: Sequence[Step], outputs: Sequence[int]) -> Diagram:
+def arrange(steps: Sequence[ModelStep], outputs: Sequence[int]) -> Diagram:
     """Make boxes and arrows of steps.
 
     Parameters
     ----------
-    steps : list of Step
+    steps : list of ModelStep
         All steps, in order; a step uses earlier ones only.
     outputs : list of int
         Steps whose results are those of the model, in order.
 
     Examples
     --------
-    >>> x = Step("source", "x")
-    >>> a = Step("operations", "relu", args=(0,))
-    >>> b = Step("operations", "out", args=(1,))
+    >>> x = ModelStep("source", "x")
+    >>> a = ModelStep("operations", "relu", args=(0,))
+    >>> b = ModelStep("operations", "out", args=(1,))
     >>> for box in arrange([x, a, b], [2]).boxes:
     ...     print(*(line.text for line in box.lines))
     x
@@ -55,12 +55,12 @@ def arrange(steps: Sequence[Step], outputs: Sequence[int]) -> Diagram:
     for place, number in enumerate(outputs):
         text = f"output {place}" if len(outputs) > 1 else "output"
         step = steps[number]
-        end = Step(OUTPUT, text, shape=step.shape, rows=step.rows[-1:])
+        end = ModelStep(OUTPUT, text, shape=step.shape, rows=step.rows[-1:])
         nodes.append(Node([node_of[number]], end))
     return merge_chains(nodes)
 
 
-def _fold(steps: Sequence[Step], repeat: Repeat) -> Box:
+def _fold(steps: Sequence[ModelStep], repeat: Repeat) -> Box:
     """Make the box of a repeated part, with its steps inside."""
     first, length, times = repeat.first, repeat.length, repeat.times
     nodes: list[Node] = []
@@ -72,7 +72,7 @@ def _fold(steps: Sequence[Step], repeat: Repeat) -> Box:
             sign = "↻" if arg >= first else "↓"
             text = f"{sign} {_result_name(steps, arg)}"
             node_of[arg] = len(nodes)
-            nodes.append(Node([], Step(SOURCE, text, steps[arg].where)))
+            nodes.append(Node([], ModelStep(SOURCE, text, steps[arg].where)))
         return node_of[arg]
 
     # The second repetition has its arguments as all later ones do.
@@ -92,7 +92,7 @@ def _fold(steps: Sequence[Step], repeat: Repeat) -> Box:
     return Box(REPEAT, lines, foot=used, inner=merge_chains(nodes))
 
 
-def _result_name(steps: Sequence[Step], number: int) -> str:
+def _result_name(steps: Sequence[ModelStep], number: int) -> str:
     """Return what a result is called where it is used."""
     step = steps[number]
     if step.scale and step.args:  # the norm of a filter

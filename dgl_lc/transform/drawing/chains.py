@@ -13,7 +13,7 @@ from .boxes import (
     TextLine,
     shorten,
 )
-from .steps import Step
+from .model_steps import ModelStep
 
 #: Operations in a row that share a box.
 _MOST_LINES = 9
@@ -27,7 +27,7 @@ class Node:
     ----------
     args : list of int
         Numbers of earlier nodes, each once.
-    step : Step
+    step : ModelStep
         The step; of a repeated part, the first one.
     box : Box or None
         The box of a repeated part.
@@ -36,7 +36,7 @@ class Node:
     """
 
     args: list[int]
-    step: Step
+    step: ModelStep
     box: Box | None = None
     leaves: bool = False
 
@@ -173,7 +173,7 @@ def _box(kind: str, nodes: Sequence[Node]) -> Box:
     return Box(kind, tuple(lines), foot, "\n".join(details))
 
 
-def _foot(step: Step) -> str:
+def _foot(step: ModelStep) -> str:
     """Write the shape of a step's result: "N × 16", or "3B × 16"."""
     rows = list(dict.fromkeys(step.rows))
     if not rows:

@@ -10,7 +10,7 @@ from ..pushed import Pushed
 from .arrange import arrange
 from .boxes import INPUTS, SOURCE, Diagram, shorten
 from .lc_steps import lc_steps
-from .original_steps import OriginalSteps, Steps
+from .original_steps import ModelSteps, OriginalSteps
 from .picture import Panel, Picture, write_picture
 
 
@@ -52,7 +52,7 @@ def make_picture(
     )
 
 
-def _smallest(steps: Callable[[bool], Steps]) -> Diagram:
+def _smallest(steps: Callable[[bool], ModelSteps]) -> Diagram:
     """Arrange steps in that order in which more of them can be folded."""
     found = [steps(shallow_first) for shallow_first in (False, True)]
     return min(

@@ -11,9 +11,9 @@ from ..pushed import Place, Pushed
 from ..recognise import DROPOUT
 from ..tracing.values import Value, arguments_of, values_in
 from .boxes import INPUTS, OPERATIONS
+from .model_steps import ModelStep
 from .operation_texts import operation_text, shape_text, weight_size
-from .original_steps import OriginalSteps, Steps, in_order
-from .steps import Step
+from .original_steps import ModelSteps, OriginalSteps, in_order
 
 
 def lc_steps(
@@ -22,9 +22,9 @@ def lc_steps(
     inputs: Sequence[Input],
     original: OriginalSteps,
     shallow_first: bool,
-) -> Steps:
+) -> ModelSteps:
     """List the steps of the LC version: features, inputs and operations."""
-    found = Steps()
+    found = ModelSteps()
     passed = _passed_aggregations(pushed, original)
     features: dict[Value, int] = {}
     place: dict[tuple[Value, Word] | Value, int] = {}
@@ -40,7 +40,7 @@ def lc_steps(
         letters, _, name = entry.formula.rpartition(" ")
         place[key] = len(found.steps)
         found.steps.append(
-            Step(
+            ModelStep(
                 INPUTS, name, f"{entry.columns} columns", tuple(args),
                 marks=tuple(marks), filter=letters,
                 detail=f"{entry.formula}: argument {entry.name}",
@@ -57,7 +57,7 @@ def lc_steps(
         words = len(pushed.needs[value])
         place[value] = len(found.steps)
         found.steps.append(
-            Step(
+            ModelStep(
                 OPERATIONS, operation_text(value, model), value.where,
                 tuple(dict.fromkeys(args)), weight_size(value, model),
                 shape_text(value),

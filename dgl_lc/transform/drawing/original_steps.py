@@ -12,15 +12,15 @@ from ..model_inputs import FilterNames, source_name
 from ..pushed import Pushed
 from ..tracing.values import Trace, Value, arguments_of, values_in
 from .boxes import AGGREGATION, OPERATIONS, SOURCE, TIMES
+from .model_steps import ModelStep
 from .operation_texts import operation_text, shape_text, weight_size
-from .steps import Step
 
 
 @dataclass
-class Steps:
+class ModelSteps:
     """Steps in order, and those whose results are the model's."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ModelStep] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
 
 
@@ -48,9 +48,9 @@ class OriginalSteps:
         drawn = sorted((v for v in every if v.op == "aggregate"), key=_number)
         self.marks = {value: n for n, value in enumerate(drawn, 1)}
 
-    def steps(self, shallow_first: bool) -> Steps:
+    def steps(self, shallow_first: bool) -> ModelSteps:
         """List the steps, in one of two orders (see :func:`in_order`)."""
-        found = Steps()
+        found = ModelSteps()
         place: dict[Value, int] = {}
         for value in in_order(self._outputs, self.sources, shallow_first):
             args = tuple(place[source] for source in self.sources(value))
@@ -59,29 +59,31 @@ class OriginalSteps:
         found.outputs = [place[value] for value in self._outputs]
         return found
 
-    def step(self, value: Value, args: tuple[int, ...]) -> Step:
+    def step(self, value: Value, args: tuple[int, ...]) -> ModelStep:
         """Return the step of a value that takes these steps."""
         where, shape = value.where, shape_text(value)
         rows = ("N",) if "N" in value.dims else ()
         if value.op == "aggregate":
             name = self._filter_name(value)
-            return Step(
+            return ModelStep(
                 AGGREGATION, name, where, args, shape=shape, rows=rows,
                 marks=(self.marks[value],),
             )  # fmt: skip
         if not args:
-            return Step(SOURCE, _source_text(value), shape=shape, rows=rows)
+            return ModelStep(
+                SOURCE, _source_text(value), shape=shape, rows=rows
+            )
         found = self._letter(value)
         if found is not None:
             sign = "÷" if found[1].inverse else TIMES
             text = f"{sign} {_factor_name(found[1].factor)}"
-            return Step(
+            return ModelStep(
                 OPERATIONS, text, where, args, shape=shape, rows=rows,
                 scale=True,
             )  # fmt: skip
         text = operation_text(value, self._model)
         size = weight_size(value, self._model)
-        return Step(OPERATIONS, text, where, args, size, shape, rows)
+        return ModelStep(OPERATIONS, text, where, args, size, shape, rows)
 
     def sources(self, value: Value) -> list[Value]:
         """Return the values that a value is drawn to be computed from."""

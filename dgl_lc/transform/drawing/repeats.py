@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from .boxes import AGGREGATION, OPERATIONS
-from .steps import NUMBER, Step
+from .model_steps import NUMBER, ModelStep
 
 #: A part is folded if it is repeated at least so often.
 _FEWEST_TIMES = 4
@@ -45,21 +45,23 @@ class Repeat:
         return self.first + self.length * self.times
 
 
-def find_repeats(steps: Sequence[Step], outputs: Sequence[int]) -> list[Repeat]:
+def find_repeats(
+    steps: Sequence[ModelStep], outputs: Sequence[int]
+) -> list[Repeat]:
     """Find parts that are repeated, each on the results of the one before.
 
     Parameters
     ----------
-    steps : list of Step
+    steps : list of ModelStep
         All steps, in order.
     outputs : list of int
         Steps whose results are those of the model.
 
     Examples
     --------
-    >>> chain = [Step("source", "x")]
+    >>> chain = [ModelStep("source", "x")]
     >>> for n in range(5):
-    ...     chain.append(Step("operations", f"layer {n}", args=(n,)))
+    ...     chain.append(ModelStep("operations", f"layer {n}", args=(n,)))
     >>> repeat, = find_repeats(chain, [5])
     >>> repeat.first, repeat.length, repeat.times, repeat.entries
     (1, 1, 5, {0: 0})
@@ -93,7 +95,7 @@ def _overlap(a: Repeat, b: Repeat) -> bool:
 
 
 def _turned(
-    steps: Sequence[Step], outputs: Sequence[int], repeat: Repeat
+    steps: Sequence[ModelStep], outputs: Sequence[int], repeat: Repeat
 ) -> Repeat:
     """Begin a repeated part later if it then takes fewer results of itself.
 
@@ -131,7 +133,7 @@ def _candidates(patterns: list[Hashable]) -> list[tuple[int, int, int]]:
 
 
 def _cost(
-    steps: Sequence[Step], first: int, length: int, times: int
+    steps: Sequence[ModelStep], first: int, length: int, times: int
 ) -> tuple[int, int]:
     """Return how bad a fold is: steps that remain, submodules cut apart."""
     part = [NUMBER.findall(s.where) for s in steps[first : first + length]]
@@ -140,7 +142,7 @@ def _cost(
 
 
 def _check(
-    steps: Sequence[Step], outputs: Sequence[int], first: int, length: int,
+    steps: Sequence[ModelStep], outputs: Sequence[int], first: int, length: int,
     times: int,
 ) -> Repeat | None:  # fmt: skip
     """Return the repeat if all repetitions are connected in the same way."""
@@ -167,7 +169,7 @@ def _check(
 
 
 def _entries(
-    steps: Sequence[Step], first: int, length: int, times: int
+    steps: Sequence[ModelStep], first: int, length: int, times: int
 ) -> dict[int, int] | None:
     """Return what the first repetition takes instead of earlier results.
 
@@ -192,10 +194,10 @@ def _entries(
     return entries
 
 
-def merge_times(steps: Sequence[Step]) -> Step:
+def merge_times(steps: Sequence[ModelStep]) -> ModelStep:
     """Write the same step of all repetitions as one.
 
-    >>> times = [Step("operations", f"@ layers.{k}") for k in (1, 2, 3)]
+    >>> times = [ModelStep("operations", f"@ layers.{k}") for k in (1, 2, 3)]
     >>> merge_times(times).text
     '@ layers.1…3'
     """

@@ -9,7 +9,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
-class Step:
+class ModelStep:
     """An operation, an aggregation or an input, and the steps it uses.
 
     Attributes
