@@ -9,7 +9,10 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import NodeRows
+from ..row_programs.by_training import if_training
+from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
+from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
@@ -26,7 +29,6 @@ from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
-from .written_rows import write_items
 
 
 class LCVersion:
@@ -104,10 +106,14 @@ class LCVersion:
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
-            return precompute_inputs(
+            found = precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress,
                 out, resume,
             )  # fmt: skip
+        if isinstance(found, InputRows):
+            found.names = [entry.formula for entry in self.inputs]
+            found.filters = tuple(self.report.filters)
+        return found
 
     @property
     def code(self) -> str:
@@ -116,8 +122,12 @@ class LCVersion:
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
         text = "\n".join(lines)
         # torch.fx puts the module's path before names of functions.
-        for function in (stack_words, write_items):
-            text = text.replace(function.__module__.replace(".", "_") + "_", "")
+        for function, shown in (
+            (stack_words, ""), (write_items, ""), (if_training, ""),
+            (InAutocast, "autocast_"),
+        ):  # fmt: skip
+            prefix = function.__module__.replace(".", "_") + "_"
+            text = text.replace(prefix, shown)
         return text
 
     def rows(
