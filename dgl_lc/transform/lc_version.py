@@ -173,7 +173,9 @@ class LCVersion:
                 "draw needs the operations of the original model, which are "
                 "not known here. Draw what lc_transform returns."
             )
-        return draw_lc(self._model, self._pushed, self.inputs)
+        return draw_lc(
+            self._model, self._pushed, self.inputs, self.report.filters
+        )
 
     def _repr_html_(self) -> str:
         """Show the picture in a notebook."""

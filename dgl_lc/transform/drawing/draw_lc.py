@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from ..model_inputs import FilterNames, Input
+from ..model_inputs import Input
 from ..pushed import Pushed
 from .arrange import arrange
 from .boxes import INPUTS, SOURCE, Diagram, shorten
@@ -14,14 +14,30 @@ from .original_steps import ModelSteps, OriginalSteps
 from .picture import Panel, Picture, write_picture
 
 
-def draw_lc(model: nn.Module, pushed: Pushed, inputs: Sequence[Input]) -> str:
-    """Write the picture of a model and its LC version as SVG."""
-    return write_picture(make_picture(model, pushed, inputs))
+def draw_lc(
+    model: nn.Module, pushed: Pushed, inputs: Sequence[Input],
+    filters: Sequence[str],
+) -> str:  # fmt: skip
+    """Write the picture of a model and its LC version as SVG.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The original model.
+    pushed : Pushed
+        The model with its filters on its inputs.
+    inputs : list of Input
+        The inputs, with their formulas.
+    filters : list of str
+        Lines that say what the names of filters mean.
+    """
+    return write_picture(make_picture(model, pushed, inputs, filters))
 
 
 def make_picture(
-    model: nn.Module, pushed: Pushed, inputs: Sequence[Input]
-) -> Picture:
+    model: nn.Module, pushed: Pushed, inputs: Sequence[Input],
+    filters: Sequence[str],
+) -> Picture:  # fmt: skip
     """Make the picture of a model and its LC version."""
     original = OriginalSteps(model, pushed)
     before = _smallest(original.steps)
@@ -48,7 +64,7 @@ def make_picture(
             Panel(f"{name}: {count}", before),
             Panel(heading, after, "computed once", "run on batches"),
         ),
-        tuple(FilterNames(pushed.inputs).describe()),
+        tuple(filters),
     )
 
 

@@ -1,10 +1,10 @@
 """The steps of the LC version, with the filters on its inputs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import nn
 
-from ..filter_words import Word
+from ..filter_words import Word, degree
 from ..linearity import LINEAR
 from ..model_inputs import Input
 from ..pushed import Place, Pushed
@@ -53,7 +53,11 @@ def lc_steps(
 
     ends = [p.value for p in outputs if p.kind == "op"]
     for value in in_order(ends, sources, shallow_first):
-        args = [place[_key(p)] for p in _places(pushed, value)]
+        args = [
+            place[key]
+            for p in _places(pushed, value)
+            for key in _keys(pushed, p)
+        ]
         words = len(pushed.needs[value])
         place[value] = len(found.steps)
         found.steps.append(
@@ -65,12 +69,29 @@ def lc_steps(
                 changed=_is_changed(pushed, value),
             )
         )  # fmt: skip
-    found.outputs = [place[_key(p)] for p in outputs]
+    for end in outputs:
+        ends_at = [place[key] for key in _keys(pushed, end)]
+        if len(ends_at) > 1:
+            shape = shape_text(end.value)
+            step = ModelStep(OPERATIONS, "sum of inputs", args=tuple(ends_at),
+                             shape=shape, rows=("B",))  # fmt: skip
+            ends_at = [len(found.steps)]
+            found.steps.append(step)
+        found.outputs += ends_at
     return found
 
 
-def _key(place: Place) -> tuple[Value, Word] | Value:
-    return place.value if place.kind == "op" else (place.value, place.word)
+def _keys(pushed: Pushed, place: Place) -> list[tuple[Value, Word] | Value]:
+    """Return the operation, or the inputs, that a place stands for."""
+    if place.kind == "op":
+        return [place.value]
+    key = place.value, place.word
+    return [item for _, item in _sums(pushed).get(key, ((1.0, key),))]
+
+
+def _sums(pushed: Pushed) -> Mapping:
+    """Return the inputs that are sums of others."""
+    return getattr(pushed, "sums", {})
 
 
 def _places(pushed: Pushed, value: Value) -> list[Place]:
@@ -112,8 +133,16 @@ def _passed_aggregations(
         if end.kind == "shared":
             return
         between = _between(value, end, original)
-        key = end.value, end.word
-        passed[key] = passed.get(key, frozenset()) | so_far | between
+        keys = [(end.value, end.word)]
+        if end.kind == "input":
+            keys = [
+                item
+                for _, item in _sums(pushed).get(keys[0], ((1.0, keys[0]),))
+                # A sum of several words may have a term without a filter.
+                if item == keys[0] or degree(item[1])
+            ]
+        for key in keys:
+            passed[key] = passed.get(key, frozenset()) | so_far | between
 
     for value in values_in(pushed.trace.output):
         reach(value, (), frozenset())

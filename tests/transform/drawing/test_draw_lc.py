@@ -34,7 +34,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def picture_of(lc):
-    return make_picture(lc._model, lc._pushed, lc.inputs)
+    return make_picture(lc._model, lc._pushed, lc.inputs, lc.report.filters)
 
 
 def all_boxes(diagram):
