@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import dgl
 import torch
 from dgl import core
-from dgl.view import HeteroNodeView
+from dgl.view import HeteroEdgeView, HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -104,15 +104,9 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     yield _softmax, "edge_softmax_internal", GraphTracer.edge_softmax
     yield _softmax, "edge_softmax_hetero_internal", hetero
     yield core, "invoke_edge_udf", GraphTracer.edge_udf
-    yield (
-        core,
-        "invoke_udf_reduce",
-        _refusal(
-            "a user-defined reduce function",
-            "is not a linear filter (an LSTM, or a function of the mailbox)",
-            "Use fn.sum or fn.mean",
-        ),
-    )
+    yield core, "invoke_udf_reduce", GraphTracer.reduce_udf
+    for name in ("send_and_recv", "pull", "push"):
+        yield dgl.DGLGraph, name, getattr(GraphTracer, name)
     yield _segment, "segment_reduce", readout
     call = nn.Module.__call__
     yield (
@@ -133,14 +127,8 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         )
     for name in _STATIC:
         yield dgl.DGLGraph, name, _static(name)
-    node_ids = HeteroNodeView.__call__
-    yield (
-        HeteroNodeView,
-        "__call__",
-        lambda tracer, view, *args, **kwargs: tracer.static(
-            view, "nodes", node_ids, args, kwargs
-        ),
-    )
+    for view, name in ((HeteroNodeView, "nodes"), (HeteroEdgeView, "edges")):
+        yield view, "__call__", _view(view, name)
     for name in _NUM_NODES + _NUM_EDGES:
         yield dgl.DGLGraph, name, _size(name)
     for name in ("__getitem__", *_SAME_EDGES):
@@ -183,6 +171,18 @@ def _static(name: str) -> Callable:
         tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return tracer.static(graph, name, original, args, kwargs)
+
+    return traced
+
+
+def _view(view: type, name: str) -> Callable:
+    """Make a hook for ``g.nodes()`` or ``g.edges()``."""
+    original = view.__call__
+
+    def traced(
+        tracer: GraphTracer, view: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return tracer.static(view, name, original, args, kwargs)
 
     return traced
 

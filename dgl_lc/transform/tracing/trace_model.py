@@ -27,6 +27,7 @@ def trace(
     for name, tensor in call.inputs.items():
         value = tracer.add("input", name, example=tensor, data=True)
         tracer.bind(tensor, value)
+    tracer.users_graphs = call.originals
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
     before = _random_state()
