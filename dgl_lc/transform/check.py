@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .apply_words import apply_word, precompute_plainly
 from .evaluate import Evaluator
 from .filter_words import Word
@@ -21,9 +22,8 @@ from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
 from .linearity import LINEAR, close
 from .model_inputs import Input
-from .push import Pusher
-from .refusals import LCError, first_line, refuse
-from .report import Report
+from .pushed import Pushed
+from .refusals import first_line, refusal, refuse
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.values import Value, tensors_in, values_in
@@ -36,26 +36,28 @@ _ADVICE = (
 
 def check(
     call: ModelCall, module: LCModule, inputs: list[Input],
-    pusher: Pusher, report: Report,
+    pushed: Pushed, exact: bool,
 ) -> str:  # fmt: skip
-    """Compare the LC version with the model; return what was compared."""
+    """Compare the LC version with the model; return what was compared.
+
+    ``exact``: whether both should be equal on every graph.
+    """
     done = ["batches"]
     probe = make_probe(call, 3)
-    _check_trace(probe, pusher)
+    _check_trace(probe, pushed)
     evaluate = Evaluator(probe)
     rows = precompute_plainly(inputs, evaluate)
     _check_batches(probe, module, rows)
-    if report.exact:
+    if exact:
         _check_equal(probe, module, rows, "a random graph")
         return ", ".join([*done, "equal on a random graph"])
-    _check_linearised(probe, module, rows, pusher)
+    _check_linearised(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
-    pushed = pusher.pushed
     crossed = {
         word
         for value, words in pushed.needs.items()
         for word in words
-        if word and pushed.kinds.of(value) != LINEAR
+        if word and pushed.kinds[value] != LINEAR
     }
     for kind, name in (
         ("permutation", "a permutation graph"),
@@ -82,11 +84,11 @@ class _Replay(Evaluator):
         return super()._evaluate(value)
 
 
-def _check_trace(probe: ModelCall, pusher: Pusher) -> None:
+def _check_trace(probe: ModelCall, pushed: Pushed) -> None:
     """Compare the traced values with the model: results and gradients."""
     probe.model.eval()
     replay = _Replay(probe)
-    outputs = values_in(pusher.pushed.trace.output)
+    outputs = values_in(pushed.trace.output)
     found = tensors_in([replay(value) for value in outputs])
     expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
     _compare(found, expected, "on a random graph, operation by operation")
@@ -161,13 +163,13 @@ def _check_equal(
 
 
 def _check_linearised(
-    probe: ModelCall, module: LCModule, rows: InputRows, pusher: Pusher
+    probe: ModelCall, module: LCModule, rows: InputRows, pushed: Pushed
 ) -> None:
     """Compare the LC version with the model, both made linear."""
-    model = LinearModel(probe, pusher)
-    version = LinearVersion(_with_parameters(module, probe), pusher)
+    model = LinearModel(probe, pushed)
+    version = LinearVersion(_with_parameters(module, probe), pushed)
     with torch.no_grad():
-        outputs = values_in(pusher.pushed.trace.output)
+        outputs = values_in(pushed.trace.output)
         expected = tensors_in([model(value) for value in outputs])
         found = tensors_in(version.run(*rows))
     _compare(found, expected, "on a random graph, both made linear")
@@ -180,7 +182,7 @@ def _compare(
     same = len(found) == len(expected) and all(map(close, found, expected))
     if not same:
         refuse(
-            "", "the LC version",
+            causes.INTERNAL, "", "the LC version",
             f"does not compute what the model does {where}",
             _ADVICE,
         )  # fmt: skip
@@ -195,8 +197,8 @@ def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
             try:
                 part = tensors_in(made(*rows.rows(ids)))
             except Exception as error:
-                raise LCError(
-                    "", "the LC version",
+                raise refusal(
+                    causes.MIXED_NODES, "", "the LC version",
                     f"does not run on a batch of {len(ids)} rows "
                     f"({first_line(error)})",
                     "Look for a fixed number of nodes, and for squeeze() "

@@ -8,6 +8,7 @@ their own names; its code reads like the user's, without aggregations.
 import keyword
 import operator
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,26 +16,26 @@ from torch import fx, nn
 
 from .filter_words import Word
 from .lc_module import LCModule, build_module, share_parts
-from .push import Pushed, Pusher
+from .pushed import Place, Pushed
 from .stacked_rows import stack_words, take_words
 from .tracing.values import TRAINING, Value, arguments_of, replace
 
 
-def emit(model: nn.Module, pusher: Pusher, names: list[str]) -> LCModule:
+def emit(model: nn.Module, pushed: Pushed, names: list[str]) -> LCModule:
     """Write the LC version of a model.
 
     Parameters
     ----------
     model : nn.Module
         The model whose submodules, parameters and buffers are shared.
-    pusher : Pusher
-        The pusher, after :meth:`Pusher.push`.
+    pushed : Pushed
+        The model with its filters on its inputs.
     names : list of str
         Names of the inputs in the code.
     """
-    emitter = _Emitter(model, pusher, names)
-    for value in pusher.pushed.trace.values:
-        if value in pusher.pushed.needs:
+    emitter = _Emitter(model, pushed, names)
+    for value in pushed.trace.values:
+        if value in pushed.needs:
             emitter.operation(value)
     emitter.output()
     return emitter.module()
@@ -44,11 +45,10 @@ class _Emitter:
     """Writes the operations of an LC version into a graph of torch.fx."""
 
     def __init__(
-        self, model: nn.Module, pusher: Pusher, names: list[str]
+        self, model: nn.Module, pushed: Pushed, names: list[str]
     ) -> None:
         self._model = model
-        self._pusher = pusher
-        self._pushed: Pushed = pusher.pushed
+        self._pushed = pushed
         self._graph = fx.Graph()
         self._constants: dict[str, torch.Tensor] = {}
         self._done: dict[Value, fx.Node] = {}
@@ -56,7 +56,7 @@ class _Emitter:
         self._stacks: dict[tuple, fx.Node] = {}
         self._inputs = {
             key: self._graph.placeholder(name)
-            for key, name in zip(self._pushed.inputs, names, strict=True)
+            for key, name in zip(pushed.inputs, names, strict=True)
         }
 
     # Operations
@@ -64,7 +64,7 @@ class _Emitter:
     def operation(self, value: Value) -> None:
         """Write the call of an operation, for all words it is needed at."""
         words = self._pushed.needs[value]
-        if self._pusher.is_exact_bias(value, words):
+        if value in self._pushed.exact_biases:
             self._done[value] = self._exact_bias(value, words)
             return
         args, kwargs = replace(
@@ -100,7 +100,7 @@ class _Emitter:
             "call_function", target, args, kwargs, name
         )
 
-    def _argument(self, leaf: Any, words: list[Word], user: Value) -> Any:
+    def _argument(self, leaf: Any, words: Sequence[Word], user: Value) -> Any:
         """Return an argument of an operation at some words."""
         if leaf is TRAINING:
             if leaf not in self._shared:
@@ -112,7 +112,7 @@ class _Emitter:
             return self._num_rows(words, user)
         return self.at(leaf, words)
 
-    def _num_rows(self, words: list[Word], user: Value) -> fx.Node:
+    def _num_rows(self, words: Sequence[Word], user: Value) -> fx.Node:
         """Write the number of rows, where the model has that of nodes."""
         rows = [
             v for v in arguments_of(user) if v.data and v.row_dim is not None
@@ -124,9 +124,10 @@ class _Emitter:
         node = self.at(rows[0], words)
         return self._graph.call_method("size", (node, rows[0].row_dim))
 
-    def _exact_bias(self, value: Value, words: list[Word]) -> fx.Node:
+    def _exact_bias(self, value: Value, words: Sequence[Word]) -> fx.Node:
         """Write ``h + b`` at words: the bias is aggregated too, as S 1 b."""
-        ones = self.at(self._pusher.ones(), words)
+        assert self._pushed.ones is not None
+        ones = self.at(self._pushed.ones, words)
         places = [self._argument(a, words, value) for a in value.args]
         rows = [isinstance(a, Value) and a.data for a in value.args]
         bias = rows.index(False)
@@ -143,9 +144,9 @@ class _Emitter:
 
     # Values at words
 
-    def at(self, value: Value, words: list[Word]) -> fx.Node:
+    def at(self, value: Value, words: Sequence[Word]) -> fx.Node:
         """Return the rows of a value at some words, stacked."""
-        found = [self._pusher.resolve(value, word) for word in words]
+        found = [self._pushed.place(value, word) for word in words]
         kind, first, _ = found[0]
         if kind == "shared":
             return self._constant(first)
@@ -154,7 +155,7 @@ class _Emitter:
             self._stacks[key] = self._stack(found, value)
         return self._stacks[key]
 
-    def _stack(self, found: list[tuple], value: Value) -> fx.Node:
+    def _stack(self, found: list[Place], value: Value) -> fx.Node:
         """Stack rows of operations and inputs."""
         kinds = {kind for kind, _, _ in found}
         values = {v for _, v, _ in found}
@@ -173,7 +174,7 @@ class _Emitter:
             "call_function", stack_words, (parts,), options, "rows"
         )
 
-    def _take(self, value: Value, words: list[Word]) -> fx.Node:
+    def _take(self, value: Value, words: Sequence[Word]) -> fx.Node:
         """Return the rows of an operation at some of its words."""
         node, there = self._done[value], self._pushed.needs[value]
         places = [there.index(word) for word in words]

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from . import causes
 from .refusals import refuse
 from .tracing.values import replace
 
@@ -114,7 +115,7 @@ def share_parts(model: nn.Module, onto: nn.Module) -> None:
         for name, item in getattr(model, kind).items():
             if name in _FX or hasattr(fx.GraphModule, name):
                 refuse(
-                    "", f"the attribute {name!r}",
+                    causes.NOT_COPIED, "", f"the attribute {name!r}",
                     "has a name that torch.fx uses itself",
                     "Rename it",
                 )  # fmt: skip

@@ -9,12 +9,13 @@ import torch
 from ..node_rows import NodeRows
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
+from . import causes
 from .evaluate import Evaluator, check_guards
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
-from .refusals import LCError
+from .refusals import refuse
 from .report import Report
 from .stacked_rows import stack_words
 from .tracing.model_call import ModelCall, differences, read_call
@@ -79,15 +80,16 @@ class LCVersion:
         call = read_call(self._model, args, kwargs)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
-            raise LCError(
-                "", "precompute",
+            refuse(
+                causes.WRONG_CALL, "", "precompute",
                 f"is called without {', '.join(sorted(lacking))}",
                 "Pass the arguments of the model's forward, as to "
                 "lc_transform",
             )  # fmt: skip
         for difference in differences(self._call, call):
-            raise LCError(
-                "", "precompute", f"is called with another argument than "
+            refuse(
+                causes.WRONG_CALL, "",
+                "precompute", f"is called with another argument than "
                 f"lc_transform was: {difference}",
                 "Pass the arguments that lc_transform had; only the graph and "
                 "the features may differ, in their values and their size",

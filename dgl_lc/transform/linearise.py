@@ -14,7 +14,7 @@ from torch import fx
 from .evaluate import Evaluator
 from .lc_module import LCModule
 from .linearity import LINEAR
-from .push import Pusher
+from .pushed import Pushed
 from .tracing.model_call import ModelCall
 from .tracing.values import Value, leaves, replace
 
@@ -22,31 +22,31 @@ from .tracing.values import Value, leaves, replace
 class LinearModel(Evaluator):
     """Evaluates the values of a model, with non-linear ones replaced."""
 
-    def __init__(self, call: ModelCall, pusher: Pusher) -> None:
+    def __init__(self, call: ModelCall, pushed: Pushed) -> None:
         super().__init__(call)
-        self._pusher = pusher
+        self._pushed = pushed
 
     def _evaluate(self, value: Value) -> Any:
-        if not is_replaced(value, self._pusher):
+        if not is_replaced(value, self._pushed):
             return super()._evaluate(value)
         found = replace((value.args, value.kwargs), self._argument)
-        result = linear_instead(value, found, self._pusher)
+        result = linear_instead(value, found, self._pushed)
         return _zeros(super()._evaluate(value)) if result is None else result
 
 
 class LinearVersion(fx.Interpreter):
     """Runs an LC version, with non-linear operations replaced."""
 
-    def __init__(self, module: LCModule, pusher: Pusher) -> None:
+    def __init__(self, module: LCModule, pushed: Pushed) -> None:
         super().__init__(module)
-        self._pusher = pusher
+        self._pushed = pushed
 
     def run_node(self, n: fx.Node) -> Any:
         value = n.meta.get("value")
-        if value is None or not is_replaced(value, self._pusher):
+        if value is None or not is_replaced(value, self._pushed):
             return super().run_node(n)
         found = self.fetch_args_kwargs_from_env(n)
-        result = linear_instead(value, found, self._pusher)
+        result = linear_instead(value, found, self._pushed)
         return _zeros(super().run_node(n)) if result is None else result
 
 
@@ -60,17 +60,16 @@ def _zeros(result: Any) -> Any:
     )
 
 
-def is_replaced(value: Value, pusher: Pusher) -> bool:
+def is_replaced(value: Value, pushed: Pushed) -> bool:
     """Return whether an operation does not commute with aggregation."""
-    words = pusher.pushed.needs.get(value)
-    if words is None or pusher.scales_rows(value):
+    if value not in pushed.needs or value in pushed.scaled:
         return False
-    if pusher.is_exact_bias(value, words):
+    if value in pushed.exact_biases:
         return False
-    return pusher.pushed.kinds.of(value) != LINEAR
+    return pushed.kinds[value] != LINEAR
 
 
-def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
+def linear_instead(value: Value, arguments: Any, pushed: Pushed) -> Any:
     """Apply a random linear function of rows, with the same shapes.
 
     Return None if no argument has rows of floating-point numbers.
@@ -87,7 +86,7 @@ def linear_instead(value: Value, arguments: Any, pusher: Pusher) -> Any:
     if not rows:
         return None
     together = torch.cat(rows, 1)
-    num_nodes = pusher.pushed.kinds.num_nodes
+    num_nodes = pushed.num_nodes
     count = 0
 
     def result(example: Any) -> Any:

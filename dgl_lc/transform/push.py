@@ -8,17 +8,18 @@ word, and a static value at a word is an input, to be precomputed.
 """
 
 import operator
-from dataclasses import dataclass, field
 
 import torch
 
+from . import causes
 from .evaluate import refuse_trouble
 from .filter_words import Aggregate, Diagonal, Polynomial, Word, degree
 from .find_filters import FilterFinder
 from .linearity import LINEAR
 from .polynomials import PolynomialFinder
+from .pushed import Place, Pushed
 from .recognise import OperationKinds
-from .refusals import refuse
+from .refusals import refuse, refuse_value
 from .tracing.values import (
     Trace,
     Value,
@@ -28,35 +29,14 @@ from .tracing.values import (
     values_in,
 )
 
-
-@dataclass
-class Pushed:
-    """The model with its filters on its inputs.
-
-    Attributes
-    ----------
-    needs : dict
-        Words that each row-wise operation is needed at.
-    inputs : list of (Value, Word)
-        Static values, with the words they are needed at.
-    folded : list of Polynomial
-        Sums of filters that became one filter.
-    """
-
-    trace: Trace
-    kinds: OperationKinds
-    needs: dict[Value, list[Word]] = field(default_factory=dict)
-    inputs: list[tuple[Value, Word]] = field(default_factory=list)
-    folded: list[Polynomial] = field(default_factory=list)
-    ones: Value | None = None
-
-
 #: Operations that only join rows: their arguments become the inputs.
 _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
 
 
-class Pusher:
-    """Decides for every value and word what becomes of it.
+def push(
+    trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
+) -> Pushed:
+    """Push all filters of a model down to its inputs.
 
     Parameters
     ----------
@@ -66,140 +46,137 @@ class Pusher:
     exact_bias : bool
         Whether a bias at a word is aggregated too, as S 1 b.
     """
+    _check_outputs(trace)
+    return _Pusher(trace, kinds, fold, exact_bias).push()
+
+
+class _Pusher:
+    """Decides for every value and word what becomes of it."""
 
     def __init__(
         self, trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
     ) -> None:
-        self._trace = trace
+        # Pushing adds values: products of edge weights, a column of ones.
+        self._trace = Trace(list(trace.values), trace.guards, trace.output)
         self._kinds = kinds
-        self._exact_bias = exact_bias
-        self._attached: dict[int, bool] = {}
-        self._filters = FilterFinder(trace)
+        self._filters = FilterFinder(self._trace)
         self._polynomials = PolynomialFinder(self._filters, fold)
-        self.pushed = Pushed(trace, kinds)
+        self._ones = _add_ones(self._trace) if exact_bias else None
+        self._attached: dict[int, bool] = {}
+        self._places: dict[tuple[Value, Word], Place] = {}
+        self._needs: dict[Value, list[Word]] = {}
+        self._inputs: dict[tuple[Value, Word], None] = {}
+        self._folded: dict[Polynomial, None] = {}
 
     def push(self) -> Pushed:
         """Find all operations and inputs that the output needs."""
-        pushed, needs = self.pushed, self.pushed.needs
-        outputs = values_in(self._trace.output)
-        if self._exact_bias:
-            self.ones()
-        _check_outputs(self._trace)
-        for value in outputs:
+        for value in values_in(self._trace.output):
             self._need(value, ())
         # Arguments have smaller ids, so one pass from the end is enough.
         for value in reversed(self._trace.values):
-            for word in needs.get(value, ()):
+            for word in self._needs.get(value, ()):
                 for arg in arguments_of(value):
                     self._need(arg, word)
-                if self.is_exact_bias(value, needs[value]):
-                    self._need(self.ones(), word)
-        pushed.inputs.sort(
-            key=lambda item: (item[0].id, degree(item[1]), len(item[1]))
-        )
-        # In the order of the trace, a tuple comes before its items.
-        for value in sorted(needs, key=lambda value: value.id):
-            words = needs[value]
-            words.sort(key=lambda word: (degree(word), len(word)))
-            if value.is_item:
-                needs[value] = needs[value.args[0]]
-        if not pushed.inputs:
+                if self._ones is not None and self._is_exact_bias(value):
+                    self._need(self._ones, word)
+        if not self._inputs:
             refuse(
-                "", "the output", "does not depend on the features",
+                causes.WRONG_CALL, "",
+                "the output", "does not depend on the features",
                 "Pass the features too: lc_transform(model, g, x)",
             )  # fmt: skip
-        return pushed
+        needs = self._sorted_needs()
+        return Pushed(
+            trace=self._trace,
+            num_nodes=self._kinds.num_nodes,
+            needs=needs,
+            inputs=tuple(
+                sorted(
+                    self._inputs,
+                    key=lambda item: (item[0].id, degree(item[1]),
+                                      len(item[1])),
+                )
+            ),
+            kinds={value: self._kinds.of(value) for value in needs},
+            places=self._places,
+            exact_biases=frozenset(filter(self._is_exact_bias, needs)),
+            ones=self._ones,
+            scaled=frozenset(filter(self._scales_rows, needs)),
+            folded=tuple(self._folded),
+        )  # fmt: skip
+
+    def _sorted_needs(self) -> dict[Value, tuple[Word, ...]]:
+        """Return the words of each operation, shorter ones first."""
+        found: dict[Value, tuple[Word, ...]] = {}
+        # In the order of the trace, a tuple comes before its items.
+        for value in sorted(self._needs, key=lambda value: value.id):
+            if value.is_item:
+                found[value] = found[value.args[0]]
+            else:
+                words = self._needs[value]
+                words.sort(key=lambda word: (degree(word), len(word)))
+                found[value] = tuple(words)
+        return found
 
     def _need(self, value: Value, word: Word) -> None:
         """Note that a value is needed at a word."""
-        kind, value, word = self.resolve(value, word)
-        if kind == "op":
-            words = self.pushed.needs.setdefault(value, [])
-            if word not in words:
-                words.append(word)
-        elif kind == "input" and (value, word) not in self.pushed.inputs:
-            self.pushed.inputs.append((value, word))
+        if (value, word) in self._places:
+            return
+        place = self._places[value, word] = self._resolve(value, word)
+        if place.kind == "op":
+            words = self._needs.setdefault(place.value, [])
+            if place.word not in words:
+                words.append(place.word)
+        elif place.kind == "input":
+            self._inputs[place.value, place.word] = None
 
-    def ones(self) -> Value:
-        """Return the column of ones: a bias is its product with a row."""
-        if self.pushed.ones is None:
-            values = self._trace.values
-            rows = next(v for v in values if v.target == "N")
-            dtype = next(
-                v.example.dtype
-                for v in values
-                if v.op in ("param", "input")
-                and isinstance(v.example, torch.Tensor)
-                and v.example.is_floating_point()
-            )
-            self.pushed.ones = Value(
-                len(values), "call", torch.ones, ((rows, 1),),
-                {"dtype": dtype}, "", torch.ones(rows.example, 1, dtype=dtype),
-                data=True, dims=("N", 1),
-            )  # fmt: skip
-            values.append(self.pushed.ones)
-        return self.pushed.ones
-
-    def scales_rows(self, value: Value) -> bool:
+    def _scales_rows(self, value: Value) -> bool:
         """Return whether it multiplies each row by a static number."""
         found = self._filters.letter(value)
         return found is not None and isinstance(found[1], Diagonal)
 
-    def is_exact_bias(self, value: Value, words: list[Word]) -> bool:
-        """Return whether it is a bias to be aggregated at these words."""
-        return self._exact_bias and any(words) and self.is_bias(value)
-
-    def is_bias(self, value: Value) -> bool:
-        """Return whether it adds the same to every row."""
-        if value.op != "call" or len(value.args) != 2:
-            return False
-        if value.target not in (operator.add, operator.sub):
-            return False
-        rows = [isinstance(a, Value) and a.data for a in value.args]
-        return sum(rows) == 1 and value.args[rows.index(True)].row_dim == 0
+    def _is_exact_bias(self, value: Value) -> bool:
+        """Return whether it is a bias that is aggregated, at some words."""
+        words = self._needs.get(value, ())
+        return self._ones is not None and any(words) and _is_bias(value)
 
     # What becomes of a value at a word
 
-    def resolve(self, value: Value, word: Word) -> tuple[str, Value, Word]:
-        """Follow letters from a value at a word; return where they end.
-
-        The result is ("op", value, word) for a row-wise operation, ("input",
-        value, word) for a static value, and ("shared", value, ()) for a value
-        that does not depend on nodes.
-        """
+    def _resolve(self, value: Value, word: Word) -> Place:
+        """Follow letters from a value at a word; return where they end."""
         while True:
             if value.trouble:
                 refuse_trouble(value)
             if not value.data:
-                return "shared", value, ()
+                return Place("shared", value, ())
             step = self._step(value, word)
             if step is None:
                 break
             value, letters = step
             word = word + letters
         if value.op == "number":
-            return "shared", value, ()
+            return Place("shared", value, ())
         turned = value.row_dim not in (0, None)
-        if value.static and not turned and not self._is_transparent(value):
+        if value.static and not turned and not _is_transparent(value):
             self._check_input(value, word)
-            return "input", value, word
+            return Place("input", value, word)
         if "E" in value.dims or value.op in ("edges", "softmax"):
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.LEARNED_EDGE_WEIGHTS, value,
                 "is computed from learned or random values: attention, or "
                 "any other learned edge weight, can't be precomputed",
                 "Use fixed edge weights, or a model without attention",
             )  # fmt: skip
         self._kinds.of(value)  # refuses what is not row-wise
-        return "op", value, word
+        return Place("op", value, word)
 
     def _step(self, value: Value, word: Word) -> tuple[Value, Word] | None:
         """Return the next letter, and the value it is applied to."""
         folded = self._polynomials.foldable(value)
         if folded is not None:
             origin, polynomial = folded
-            if polynomial not in self.pushed.folded and not origin.static:
-                self.pushed.folded.append(polynomial)
+            if not origin.static:
+                self._folded[polynomial] = None
             return origin, (polynomial,)
         found = self._filters.letter(value)
         if found is None:
@@ -215,30 +192,21 @@ class Pusher:
     def _check_input(self, value: Value, word: Word) -> None:
         """Refuse a static value that can't be an input."""
         if value.row_dim != 0:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 f"mixes nodes, or its first dimension is not that of the "
                 f"nodes (its shape is {value.dims})",
                 "Compute it before the model is called, and store it as an "
                 "attribute of the model",
             )  # fmt: skip
         if word and not value.example.is_floating_point():
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.INTEGERS, value,
                 "is made of integers (ids or categories), which can't be "
                 "aggregated",
                 "Pass floating-point features to the model, such as one-hot "
                 "columns",
             )  # fmt: skip
-
-    def _is_transparent(self, value: Value) -> bool:
-        """Return whether it only joins rows of other values."""
-        if value.op != "call" or value.name not in _TRANSPARENT:
-            return False
-        parts = arguments_of(value)
-        return value.row_dim is not None and all(
-            part.data and part.row_dim is not None for part in parts
-        )
 
     def _is_attached(self, value: Value) -> bool:
         """Return whether only linear operations follow an aggregation."""
@@ -272,6 +240,45 @@ class Pusher:
         return [v for v in arguments_of(value) if v.data]
 
 
+def _is_transparent(value: Value) -> bool:
+    """Return whether it only joins rows of other values."""
+    if value.op != "call" or value.name not in _TRANSPARENT:
+        return False
+    parts = arguments_of(value)
+    return value.row_dim is not None and all(
+        part.data and part.row_dim is not None for part in parts
+    )
+
+
+def _is_bias(value: Value) -> bool:
+    """Return whether it adds the same to every row."""
+    if value.op != "call" or len(value.args) != 2:
+        return False
+    if value.target not in (operator.add, operator.sub):
+        return False
+    rows = [isinstance(a, Value) and a.data for a in value.args]
+    return sum(rows) == 1 and value.args[rows.index(True)].row_dim == 0
+
+
+def _add_ones(trace: Trace) -> Value:
+    """Add the column of ones: a bias is its product with a row."""
+    rows = next(v for v in trace.values if v.target == "N")
+    dtype = next(
+        v.example.dtype
+        for v in trace.values
+        if v.op in ("param", "input")
+        and isinstance(v.example, torch.Tensor)
+        and v.example.is_floating_point()
+    )
+    made = Value(
+        len(trace.values), "call", torch.ones, ((rows, 1),),
+        {"dtype": dtype}, "", torch.ones(rows.example, 1, dtype=dtype),
+        data=True, dims=("N", 1),
+    )  # fmt: skip
+    trace.values.append(made)
+    return made
+
+
 def _check_outputs(trace: Trace) -> None:
     """Refuse outputs that are not rows of nodes."""
     for leaf in leaves(trace.output):
@@ -279,16 +286,16 @@ def _check_outputs(trace: Trace) -> None:
             continue
         if not leaf.data:
             refuse(
-                leaf.where, "the output",
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 "contains a value that does not depend on the graph or the "
                 "features",
-                "Return only tensors with a row for each node",
+                "Return only tensors with a row for each node", leaf.line,
             )  # fmt: skip
         if leaf.row_dim is None and isinstance(leaf.example, torch.Tensor):
             refuse(
-                leaf.where, "the output",
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 f"has shape {leaf.dims}, without a row for each node: it "
                 f"mixes nodes (a readout), or has a row for each edge",
                 "Transform the part of the model that returns a row for each "
-                "node",
+                "node", leaf.line,
             )  # fmt: skip

@@ -11,8 +11,15 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .linearity import LINEAR, close, linearity
-from .refusals import FIXED_NUMBERS, LCError, first_line, refuse
+from .refusals import (
+    FIXED_NUMBERS,
+    LCError,
+    first_line,
+    refusal,
+    refuse_value,
+)
 from .tracing.values import (
     TRAINING,
     Value,
@@ -60,8 +67,8 @@ class OperationKinds:
         tuples = isinstance(value.example, (tuple, list))
         if value.row_dim is None and not tuples:
             shape = tuple(value.dims)
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 f"mixes nodes: its result, of shape {shape}, has no row for "
                 f"each node" if "N" not in shape else
                 f"has a result of shape {shape}, in which the rows of nodes "
@@ -81,8 +88,8 @@ class OperationKinds:
         if value.is_item:
             return LINEAR
         if value.draws:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.RANDOM_NUMBERS, value,
                 "draws random numbers",
                 "Use dropout, the only random function that can be "
                 "transformed",
@@ -94,8 +101,8 @@ class OperationKinds:
         """Check a batch norm, which mixes rows in training only."""
         self._check_statistics(value)
         if value.args[0].row_dim != 0:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NORM_OVER_NODES, value,
                 "normalises over a dimension other than that of the nodes",
                 "Pass it a tensor whose rows are the nodes",
             )  # fmt: skip
@@ -110,8 +117,8 @@ class OperationKinds:
             flag = value.kwargs.get("training", *value.args[5:6] or (False,))
             keeps = flag is TRAINING or not flag
         if not keeps:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NORM_OVER_NODES, value,
                 "has no running statistics: in evaluation it mixes the nodes "
                 "of a batch",
                 "Use track_running_stats=True, or LayerNorm",
@@ -137,11 +144,11 @@ class OperationKinds:
         except LCError:
             raise
         except Exception as error:
-            raise LCError(
-                value.where, value.name,
+            raise refusal(
+                causes.MIXED_NODES, value.where, value.name,
                 f"does not run on some of the rows alone "
                 f"({first_line(error)})",
-                _ROWS_ONLY,
+                _ROWS_ONLY, value.line,
             ) from error  # fmt: skip
         finally:
             self._model.train(mode)
@@ -181,28 +188,28 @@ def _check_arguments(value: Value) -> None:
     for arg in arguments_of(value):
         unclear = "N" in arg.dims and arg.row_dim is None
         if unclear or "E" in arg.dims or None in arg.dims:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 f"has an argument of shape {arg.dims}, with values of "
                 f"edges or of pairs of nodes",
                 _ROWS_ONLY,
             )  # fmt: skip
         if arg.op == "number" and arg.target != "N":
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 "takes a number from the graph",
                 FIXED_NUMBERS,
             )  # fmt: skip
         if arg.static and not arg.dims and arg.op != "number":
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 f"takes a number from the graph or the features "
                 f"({arg.name})",
                 FIXED_NUMBERS,
             )  # fmt: skip
         if arg.op == "number" and value.target in _OF_NUMBERS:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 "takes a number from the graph, the number of nodes",
                 FIXED_NUMBERS,
             )  # fmt: skip
@@ -212,8 +219,8 @@ def _check_result(value: Value, found: list[torch.Tensor], n: int) -> None:
     """Refuse results without exactly one row for each node."""
     for tensor in found:
         if list(tensor.shape).count(n) != 1:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 f"returns a tensor of shape {tuple(tensor.shape)} for {n} "
                 f"nodes",
                 _ROWS_ONLY,
@@ -232,8 +239,8 @@ def _check_rows(
         dim = list(all_rows.shape).index(n)
         expected = all_rows.index_select(dim, rows)
         if expected.shape != some.shape or not close(expected, some):
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 "mixes nodes: its result for a node depends on the other "
                 "nodes",
                 f"{_ROWS_ONLY}; BatchNorm or LayerNorm may take its place",

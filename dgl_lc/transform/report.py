@@ -7,7 +7,7 @@ from .._common.bytes import format_bytes
 from .filter_words import degree
 from .linearity import AFFINE, LINEAR
 from .model_inputs import FilterNames, Input
-from .push import Pusher
+from .pushed import Pushed
 from .recognise import DROPOUT
 
 
@@ -43,7 +43,7 @@ class Commuted:
         return f"{self.kind}: {self.operation}{where}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Report:
     """What the transformation did, before anything is computed.
 
@@ -75,7 +75,7 @@ class Report:
     columns: int
     bytes: int
     num_nodes: int
-    checked: str = ""
+    checked: str
 
     @property
     def exact(self) -> bool:
@@ -106,31 +106,33 @@ class Report:
         else:
             lines.append("not exact; aggregation was swapped with:")
             lines.extend(f"  {entry}" for entry in self.inexact)
-        if self.checked:
-            lines.append(f"checked: {self.checked}")
+        lines.append(f"checked: {self.checked}")
         return "\n".join(lines)
 
 
-def make_report(
-    pusher: Pusher, inputs: list[Input], num_nodes: int, exact_bias: bool
-) -> Report:
-    """Write the report of a transformation."""
-    pushed = pusher.pushed
-    commuted = []
-    for value in pushed.trace.values:
-        words = pushed.needs.get(value, [])
+def find_commuted(pushed: Pushed) -> list[Commuted]:
+    """List the operations that aggregations were swapped with."""
+    found = []
+    for value, words in pushed.needs.items():
         # A word without aggregations counts too if it has a diagonal.
         if not any(words):
             continue
-        kind = pushed.kinds.of(value)
-        if exact_bias and kind == AFFINE and pusher.is_bias(value):
+        kind = pushed.kinds[value]
+        if kind == AFFINE and value in pushed.exact_biases:
             kind = LINEAR
-        commuted.append(
-            Commuted(
-                value.where, value.name, kind, len(words),
-                max(map(degree, words)),
-            )
-        )  # fmt: skip
+        hops = max(map(degree, words))
+        found.append(Commuted(value.where, value.name, kind, len(words), hops))
+    return found
+
+
+def make_report(
+    pushed: Pushed,
+    inputs: list[Input],
+    commuted: list[Commuted],
+    num_nodes: int,
+    checked: str,
+) -> Report:
+    """Write the report of a transformation that was checked."""
     names = FilterNames(pushed.inputs)
     columns = sum(entry.columns for entry in inputs)
     size = sum(
@@ -138,5 +140,5 @@ def make_report(
     )
     return Report(
         inputs, list(names.describe()), commuted, len(pushed.folded),
-        columns, size * num_nodes, num_nodes,
+        columns, size * num_nodes, num_nodes, checked,
     )  # fmt: skip

@@ -9,20 +9,23 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .check import check
 from .compare_traces import unify
 from .emit import emit
 from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
 from .model_inputs import name_inputs
-from .push import Pusher
+from .push import push
 from .recognise import OperationKinds
-from .refusals import LCError, first_line, refuse
-from .report import make_report
+from .refusals import LCError, first_line, refusal, refuse
+from .report import find_commuted, make_report
+from .rewrite_messages import rewrite_messages
 from .tracing.dgl_hooks import LOCK
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
+from .tracing.values import Trace
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def lc_transform(
     """
     if bias not in ("outside", "exact"):
         refuse(
-            "", f"bias={bias!r}", "is not an option",
+            causes.WRONG_CALL, "", f"bias={bias!r}", "is not an option",
             'Use bias="outside" or bias="exact"',
         )  # fmt: skip
     call = read_call(model, args, kwargs)
@@ -147,29 +150,40 @@ def _one_thread() -> Iterator[None]:
 def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     """Transform a model, with probes made from a seed."""
     try:
-        how = options.exact_bias, options.ignore_edge_dropout
         probe = make_probe(call, seed)
-        first = trace(probe, False, *how)
-        other = trace(make_probe(call, seed + 1), False, *how)
-        training = trace(make_probe(call, seed), True, *how)
-        unified = unify(first, other, training)
+        traced = _trace(call, probe, seed, options)
         kinds = OperationKinds(probe.model, probe.num_nodes)
-        pusher = Pusher(unified, kinds, options.fold, options.exact_bias)
-        pushed = pusher.push()
+        pushed = push(traced, kinds, options.fold, options.exact_bias)
         with torch.no_grad():
-            check_guards(unified.guards, Evaluator(call))
+            check_guards(traced.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)
-        report = make_report(pusher, inputs, call.num_nodes, options.exact_bias)
         model = copy_model(call) if options.copy else call.model
-        module = emit(model, pusher, [entry.name for entry in inputs])
-        report.checked = check(call, module, inputs, pusher, report)
-        return LCVersion(call, module, inputs, unified.guards, report)
+        module = emit(model, pushed, [entry.name for entry in inputs])
+        commuted = find_commuted(pushed)
+        exact = all(entry.is_exact for entry in commuted)
+        checked = check(call, module, inputs, pushed, exact)
+        report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
+        return LCVersion(call, module, inputs, traced.guards, report)
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            "", type(error).__name__,
+        raise refusal(
+            causes.INTERNAL, "", type(error).__name__,
             f"lc_transform failed in a way that it does not expect "
             f"({first_line(error)})",
             "Please report it, with the model",
         ) from error  # fmt: skip
+
+
+def _trace(
+    call: ModelCall, probe: ModelCall, seed: int, options: _Options
+) -> Trace:
+    """Run the model on two probes and in training; make one trace of it."""
+    how = options.exact_bias, options.ignore_edge_dropout
+    unified = unify(
+        trace(probe, False, *how),
+        trace(make_probe(call, seed + 1), False, *how),
+        trace(make_probe(call, seed), True, *how),
+    )
+    rewrite_messages(unified, probe)
+    return unified

@@ -28,7 +28,7 @@ from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
 from dgl_lc.transform import apply_words
 from dgl_lc.transform.polynomials import PolynomialFinder
-from dgl_lc.transform.push import Pusher
+from dgl_lc.transform.push import _Pusher
 
 pytestmark = [
     pytest.mark.usefixtures("double_precision"),
@@ -217,13 +217,15 @@ def test_against_the_dense_filter():
 
 
 def reversed_words(monkeypatch):
-    right = Pusher.resolve
+    right = _Pusher._resolve
 
     def wrong(self, value, word):
-        kind, value, word = right(self, value, word)
-        return kind, value, word[::-1] if kind == "input" else word
+        place = right(self, value, word)
+        if place.kind != "input":
+            return place
+        return place._replace(word=place.word[::-1])
 
-    monkeypatch.setattr(Pusher, "resolve", wrong)
+    monkeypatch.setattr(_Pusher, "_resolve", wrong)
 
 
 def dropped_diagonals(monkeypatch):
@@ -233,13 +235,15 @@ def dropped_diagonals(monkeypatch):
 
 
 def lost_letter(monkeypatch):
-    right = Pusher.resolve
+    right = _Pusher._resolve
 
     def wrong(self, value, word):
-        kind, value, word = right(self, value, word)
-        return kind, value, word[1:] if kind == "input" else word
+        place = right(self, value, word)
+        if place.kind != "input":
+            return place
+        return place._replace(word=place.word[1:])
 
-    monkeypatch.setattr(Pusher, "resolve", wrong)
+    monkeypatch.setattr(_Pusher, "_resolve", wrong)
 
 
 def ignored_coefficients(monkeypatch):

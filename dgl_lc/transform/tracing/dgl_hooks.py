@@ -19,8 +19,11 @@ from dgl.view import HeteroEdgeView, HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from .. import causes
+from ..causes import Cause
 from .followed_numbers import MATH, is_followed, plain
-from .graph_tracer import DERIVED, GraphTracer
+from .graph_tracer import DERIVED
+from .message_tracer import MessageTracer
 
 _spmm = sys.modules["dgl.ops.spmm"]
 _sddmm = sys.modules["dgl.ops.sddmm"]
@@ -43,7 +46,7 @@ LOCK = threading.RLock()
 _active = threading.local()
 
 
-def _tracer() -> GraphTracer | None:
+def _tracer() -> MessageTracer | None:
     """Return the tracer of this thread, if it is recording."""
     tracer = getattr(_active, "tracer", None)
     if tracer is None or not torch._C._is_torch_function_mode_enabled():
@@ -64,7 +67,7 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
     return call
 
 
-def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
+def _of_numbers(function: Callable, _: MessageTracer, *numbers: Any) -> Any:
     """Call a function of :mod:`math`, and record it for followed numbers."""
     result = function(*map(plain, numbers))
     for number in numbers:
@@ -73,11 +76,13 @@ def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
     return result
 
 
-def _refusal(operation: str, reason: str, advice: str) -> Callable:
+def _refusal(
+    cause: Cause, operation: str, reason: str, advice: str
+) -> Callable:
     """Make a function that refuses to be called."""
 
-    def refused(tracer: GraphTracer, *args: Any, **kwargs: Any) -> NoReturn:
-        tracer.refuse(operation, reason, advice)
+    def refused(tracer: MessageTracer, *args: Any, **kwargs: Any) -> NoReturn:
+        tracer.refuse(cause, operation, reason, advice)
 
     return refused
 
@@ -85,11 +90,13 @@ def _refusal(operation: str, reason: str, advice: str) -> Callable:
 def _patches() -> Iterator[tuple[Any, str, Callable]]:
     """Yield (owner, name, function to call there while tracing)."""
     hetero = _refusal(
+        causes.UNSUPPORTED_GRAPH,
         "message passing",
         "runs over several types of edges",
         "Transform a model of a homogeneous graph",
     )
     readout = _refusal(
+        causes.READOUT,
         "a readout over all nodes",
         "mixes nodes, and a mini-batch has only some of them",
         "Move it out of the model, and apply it to the output",
@@ -97,16 +104,16 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
-    yield _spmm, "gspmm_internal", GraphTracer.gspmm
+    yield _spmm, "gspmm_internal", MessageTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
-    yield _sddmm, "gsddmm_internal", GraphTracer.gsddmm
+    yield _sddmm, "gsddmm_internal", MessageTracer.gsddmm
     yield _sddmm, "gsddmm_internal_hetero", hetero
-    yield _softmax, "edge_softmax_internal", GraphTracer.edge_softmax
+    yield _softmax, "edge_softmax_internal", MessageTracer.edge_softmax
     yield _softmax, "edge_softmax_hetero_internal", hetero
-    yield core, "invoke_edge_udf", GraphTracer.edge_udf
-    yield core, "invoke_udf_reduce", GraphTracer.reduce_udf
+    yield core, "invoke_edge_udf", MessageTracer.edge_udf
+    yield core, "invoke_udf_reduce", MessageTracer.reduce_udf
     for name in ("send_and_recv", "pull", "push"):
-        yield dgl.DGLGraph, name, getattr(GraphTracer, name)
+        yield dgl.DGLGraph, name, getattr(MessageTracer, name)
     yield _segment, "segment_reduce", readout
     call = nn.Module.__call__
     yield (
@@ -168,7 +175,7 @@ def _static(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return tracer.static(graph, name, original, args, kwargs)
 
@@ -180,7 +187,7 @@ def _view(view: type, name: str) -> Callable:
     original = view.__call__
 
     def traced(
-        tracer: GraphTracer, view: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, view: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return tracer.static(view, name, original, args, kwargs)
 
@@ -192,7 +199,7 @@ def _size(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return tracer.number(original(graph, *args, **kwargs))
 
@@ -204,7 +211,7 @@ def _same_edges(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         result = original(graph, *args, **kwargs)
         known = id(graph._graph) in tracer._graphs
@@ -221,14 +228,14 @@ def _same_edges(name: str) -> Callable:
 def _derive(name: str, original: Callable) -> Callable:
     """Make a hook for a function from graph to graph."""
 
-    def traced(tracer: GraphTracer, *args: Any, **kwargs: Any) -> Any:
+    def traced(tracer: MessageTracer, *args: Any, **kwargs: Any) -> Any:
         return tracer.derive(name, original, args, kwargs)
 
     return traced
 
 
 @contextmanager
-def tracing(tracer: GraphTracer) -> Iterator[None]:
+def tracing(tracer: MessageTracer) -> Iterator[None]:
     """Record what happens in this block, in this thread."""
     undo = []
     with LOCK:

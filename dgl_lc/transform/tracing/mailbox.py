@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import dgl
 import torch
 
+from .. import causes
 from .followed_numbers import Real, Whole, is_followed, plain
 from .reduce_functions import (
     DEGREES,
@@ -100,8 +101,9 @@ class Mailbox:
     def refuse(self, detail: str) -> NoReturn:
         """Refuse the reduce function."""
         self._tracer.refuse(
-            OPERATION, f"is not a linear filter: {detail}", _ADVICE
-        )
+            causes.NOT_A_SUM, OPERATION, f"is not a linear filter: {detail}",
+            _ADVICE,
+        )  # fmt: skip
 
     # Calls of torch functions on messages
 

@@ -12,7 +12,8 @@ import dgl
 import torch
 from torch import nn
 
-from ..refusals import LCError
+from .. import causes
+from ..refusals import LCError, refusal
 from .model_call import ModelCall
 from .values import replace
 
@@ -161,8 +162,8 @@ def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            "", "copying the model", f"failed ({error})",
+        raise refusal(
+            causes.NOT_COPIED, "", "copying the model", f"failed ({error})",
             "Make copy.deepcopy(model) work: do not keep computed tensors as "
             "attributes of the model",
         ) from error  # fmt: skip

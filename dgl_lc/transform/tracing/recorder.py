@@ -8,8 +8,11 @@ from typing import Any, NoReturn
 import torch
 from torch import nn
 
+from .. import causes
+from ..causes import Cause
 from ..refusals import refuse
 from .followed_numbers import Real, Whole, is_followed
+from .user_lines import user_line
 from .values import Guard, Trace, Value, replace, values_in
 
 
@@ -42,9 +45,12 @@ class Recorder:
         """The name of the submodule that runs."""
         return self._scope[-1] if self._scope else ""
 
-    def refuse(self, operation: str, reason: str, advice: str) -> NoReturn:
+    def refuse(
+        self, cause: Cause, operation: str, reason: str, advice: str
+    ) -> NoReturn:
         """Refuse an operation of the submodule that runs."""
-        refuse(self.where, operation, reason, advice)
+        line = user_line()
+        refuse(cause, self.where, operation, reason, advice, line)
 
     def add(
         self,
@@ -77,6 +83,7 @@ class Recorder:
             if key in self._same:
                 return self._same[key]
             self._same[key] = made
+        made.line = user_line()
         self.trace.values.append(made)
         return made
 
@@ -109,12 +116,14 @@ class Recorder:
             _, version, value = self._known[id(tensor)]
             if tensor._version != version:
                 self.refuse(
+                    causes.WRITES_IN_PLACE,
                     value.name,
                     "was changed in place through another view of it",
                     "Compute a new tensor instead",
                 )
             if tensor.requires_grad and value.target is torch.Tensor.detach:
                 self.refuse(
+                    causes.GRADIENTS,
                     "a custom autograd function, or reentrant checkpointing",
                     "has a gradient of its own, which can't be followed",
                     "Write it with functions of torch, or call checkpoint "
@@ -128,6 +137,7 @@ class Recorder:
         else:
             if tensor.requires_grad:
                 self.refuse(
+                    causes.GRADIENTS,
                     f"a tensor of shape {tuple(tensor.shape)}",
                     "requires gradients, but is neither a parameter of the "
                     "model nor made by an operation that can be followed",

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..refusals import LCError, first_line, refuse
+from .. import causes
+from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
-from .graph_tracer import GraphTracer
+from .message_tracer import MessageTracer
 from .model_call import ModelCall
+from .user_lines import call_model
 from .values import Trace
 
 
@@ -21,7 +23,7 @@ def trace(
 ) -> Trace:
     """Run the model of a probe and record what it does."""
     call.model.train(training)
-    tracer = GraphTracer(
+    tracer = MessageTracer(
         call.model, call.num_nodes, split_bias, ignore_edge_dropout
     )
     for name, tensor in call.inputs.items():
@@ -34,7 +36,7 @@ def trace(
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != _random_state():
         refuse(
-            "", "random numbers of Python or NumPy",
+            causes.RANDOM_NUMBERS, "", "random numbers of Python or NumPy",
             "are drawn in forward, and can't be followed",
             "Use dropout, or draw the numbers outside the model",
         )  # fmt: skip
@@ -43,17 +45,17 @@ def trace(
 
 
 def run(
-    tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict
+    tracer: MessageTracer, model: nn.Module, args: tuple, kwargs: dict
 ) -> Any:
     """Run a model with a tracer; turn every error into an LCError."""
     try:
         with tracing(tracer):
-            return model(*args, **kwargs)
+            return call_model(model, args, kwargs)
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            tracer.failed_in, type(error).__name__,
+        raise refusal(
+            causes.FAILS_ON_PROBE, tracer.failed_in, type(error).__name__,
             f"the model does not run on another graph with the same kind of "
             f"features ({first_line(error)})",
             "Look for parameters, features or numbers of the size of your "

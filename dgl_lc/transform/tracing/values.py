@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..refusals import Line
+
 
 class _Training:
     """Stands for ``self.training`` among the arguments of a call."""
@@ -46,6 +48,8 @@ class Value:
         Whether it draws random numbers itself.
     trouble : str or None
         Reason why it can't be used, if it differs from probe to probe.
+    line : Line or None
+        Line of the user's code that computes it.
     dims : tuple
         Sizes of the tensor: integers, "N" for one row per node, "E" for one
         per edge, None for any other size that differs between probes.
@@ -64,6 +68,7 @@ class Value:
     draws: bool = False
     trouble: str | None = None
     dims: tuple = ()
+    line: Line | None = None
 
     @property
     def static(self) -> bool:
