@@ -22,6 +22,7 @@ from .refusals import LCError, first_line, refusal, refuse
 from .report import find_commuted, make_report
 from .rewrite_messages import rewrite_messages
 from .tracing.dgl_hooks import LOCK
+from .tracing.graph_transforms import keeping_edges
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
@@ -161,7 +162,8 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         module = emit(model, pushed, [entry.name for entry in inputs])
         commuted = find_commuted(pushed)
         exact = all(entry.is_exact for entry in commuted)
-        checked = check(call, module, inputs, pushed, exact)
+        with keeping_edges(options.ignore_edge_dropout):
+            checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
         return LCVersion(call, module, inputs, traced.guards, report)
     except LCError:

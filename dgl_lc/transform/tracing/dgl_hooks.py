@@ -22,7 +22,13 @@ from torch.overrides import TorchFunctionMode
 from .. import causes
 from ..causes import Cause
 from .followed_numbers import MATH, is_followed, plain
-from .graph_tracer import DERIVED
+from .graph_tracer import DERIVED, frozen
+from .graph_transforms import (
+    SAMPLED,
+    computed_graphs,
+    random_transforms,
+    sampling_functions,
+)
 from .message_tracer import MessageTracer
 
 _spmm = sys.modules["dgl.ops.spmm"]
@@ -34,7 +40,10 @@ _segment = sys.modules["dgl.ops.segment"]
 #: Methods of a graph that return a graph with the same edges.
 _SAME_EDGES = ("to", "int", "long", "formats", "cpu", "clone", "local_var")
 #: Methods of a graph that return a static tensor.
-_STATIC = ("in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges")
+_STATIC = (
+    "in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges",
+    "all_edges", "adj", "adj_external", "adjacency_matrix",
+)  # fmt: skip
 _NUM_NODES = (
     "num_nodes", "number_of_nodes", "num_src_nodes", "num_dst_nodes",
     "number_of_src_nodes", "number_of_dst_nodes",
@@ -112,8 +121,10 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     yield _softmax, "edge_softmax_hetero_internal", hetero
     yield core, "invoke_edge_udf", MessageTracer.edge_udf
     yield core, "invoke_udf_reduce", MessageTracer.reduce_udf
-    for name in ("send_and_recv", "pull", "push"):
-        yield dgl.DGLGraph, name, getattr(MessageTracer, name)
+    yield dgl.DGLGraph, "send_and_recv", MessageTracer.send_and_recv
+    yield dgl.DGLGraph, "pull", MessageTracer.pull
+    yield dgl.DGLGraph, "push", MessageTracer.push_messages
+    yield dgl.DGLGraph, "apply_nodes", MessageTracer.apply_nodes
     yield _segment, "segment_reduce", readout
     call = nn.Module.__call__
     yield (
@@ -133,7 +144,8 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
             ),
         )
     for name in _STATIC:
-        yield dgl.DGLGraph, name, _static(name)
+        if hasattr(dgl.DGLGraph, name):
+            yield dgl.DGLGraph, name, _static(name)
     for view, name in ((HeteroNodeView, "nodes"), (HeteroEdgeView, "edges")):
         yield view, "__call__", _view(view, name)
     for name in _NUM_NODES + _NUM_EDGES:
@@ -142,13 +154,26 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         yield dgl.DGLGraph, name, _same_edges(name)
     for name in DERIVED:
         original = getattr(dgl, name)
-        derive = _derive(name, original)
-        if hasattr(dgl.DGLGraph, name):
-            yield dgl.DGLGraph, name, derive
-        # A module may have a name of its own: from dgl import reverse.
-        for module in list(sys.modules.values()):
-            if getattr(module, "__dict__", {}).get(name) is original:
-                yield module, name, derive
+        yield from _everywhere(name, original, _derive(name, original))
+    for name in sampling_functions():
+        refused = _refusal(SAMPLED.cause, f"dgl.sampling.{name}", *SAMPLED[1:])
+        yield from _everywhere(name, getattr(dgl.sampling, name), refused)
+    for transform, why in random_transforms():
+        yield transform, "__call__", _random(transform, *why)
+    for transform in computed_graphs():
+        yield transform, "__call__", _compute(transform)
+
+
+def _everywhere(
+    name: str, original: Callable, traced: Callable
+) -> Iterator[tuple[Any, str, Callable]]:
+    """Yield patches of a function of dgl, wherever it has a name."""
+    if hasattr(dgl.DGLGraph, name):
+        yield dgl.DGLGraph, name, traced
+    # A module may have a name of its own: from dgl import reverse.
+    for module in list(sys.modules.values()):
+        if getattr(module, "__dict__", {}).get(name) is original:
+            yield module, name, traced
 
 
 @cache
@@ -221,6 +246,36 @@ def _same_edges(name: str) -> Callable:
                 key = tracer.key_of(graph._graph)
                 tracer.add_graph(result, key, like=graph, same_edges=True)
         return result
+
+    return traced
+
+
+def _random(
+    transform: type, cause: Cause, reason: str, advice: str
+) -> Callable:
+    """Make a hook for a transform that draws random numbers."""
+    original = transform.__call__
+    name = transform.__name__
+
+    def traced(tracer: MessageTracer, self: Any, graph: Any) -> Any:
+        if getattr(self, "p", None) == 0:
+            return original(self, graph)
+        if cause is causes.DROPPED_EDGES and tracer.ignores_edge_dropout:
+            return graph.clone()
+        return tracer.refuse(cause, f"dgl.{name}", reason, advice)
+
+    return traced
+
+
+def _compute(transform: type) -> Callable:
+    """Make a hook for a transform that depends on the graph alone."""
+    original = transform.__call__
+
+    def traced(tracer: MessageTracer, self: Any, graph: Any) -> Any:
+        options = frozen(sorted(vars(self).items()))
+        name = transform.__name__
+        call = partial(original, self)
+        return tracer.derive(name, call, (graph,), {}, (options, ()))
 
     return traced
 

@@ -20,7 +20,7 @@ edge_softmax = sys.modules["dgl.ops.edge_softmax"].edge_softmax_internal
 #: Functions of dgl from graph to graph that depend on the graph alone.
 DERIVED = (
     "add_self_loop", "remove_self_loop", "reverse", "to_simple",
-    "to_bidirected", "khop_graph",
+    "to_bidirected", "khop_graph", "add_reverse_edges", "to_homogeneous",
 )  # fmt: skip
 
 
@@ -159,11 +159,16 @@ class GraphTracer(TorchTracer):
         return result
 
     def derive(
-        self, name: str, original: Callable, args: tuple, kwargs: dict
-    ) -> dgl.DGLGraph:
-        """Derive a graph from another, and remember it."""
+        self, name: str, original: Callable, args: tuple, kwargs: dict,
+        options: tuple | None = None,
+    ) -> dgl.DGLGraph:  # fmt: skip
+        """Derive a graph from another, and remember it.
+
+        ``options`` stand for the arguments in the key of the graph.
+        """
         kwargs = dict(kwargs)
-        graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
+        first = "g" if "g" in kwargs else "G"
+        graph, rest = args[0] if args else kwargs.pop(first), args[1:]
         key = self.key_of(graph._graph)
         with hidden():
             result = original(graph, *rest, **kwargs)
@@ -183,7 +188,8 @@ class GraphTracer(TorchTracer):
                     "Derive the graph before the features are assigned, or "
                     "assign them before the model is called",
                 )
-        options = frozen(rest), frozen(sorted(kwargs.items()))
+        if options is None:
+            options = frozen(rest), frozen(sorted(kwargs.items()))
         self.add_graph(result, (name, key, *options), like=graph)
         return result
 

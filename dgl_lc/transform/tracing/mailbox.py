@@ -7,15 +7,16 @@ messages of a node is recorded as an aggregation. Anything else is refused.
 """
 
 import math
-import operator
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import dgl
 import torch
 
 from .. import causes
+from ..causes import Cause
 from .followed_numbers import Real, Whole, is_followed, plain
+from .recorder import shape_of
 from .reduce_functions import (
     DEGREES,
     NODES,
@@ -25,6 +26,9 @@ from .reduce_functions import (
     random_mailbox,
 )
 from .values import leaves, replace, tensors_in
+
+if TYPE_CHECKING:
+    from .message_tracer import MessageTracer
 
 OPERATION = "a user-defined reduce function"
 _ADVICE = (
@@ -49,13 +53,13 @@ class Mailbox:
 
     Parameters
     ----------
-    tracer : GraphTracer
+    tracer : MessageTracer
         The tracer that records operations.
     graph : DGLGraph
         The graph that the messages were sent on.
     """
 
-    def __init__(self, tracer: Any, graph: Any) -> None:
+    def __init__(self, tracer: "MessageTracer", graph: Any) -> None:
         self._tracer, self._graph = tracer, graph
         #: Messages as mailboxes, by their ids, and as rows of edges.
         self._mail: dict[int, tuple[torch.Tensor, torch.Tensor | None]] = {}
@@ -98,10 +102,10 @@ class Mailbox:
         finally:
             self._tracer.mailbox = self
 
-    def refuse(self, detail: str) -> NoReturn:
+    def refuse(self, detail: str, cause: Cause = causes.NOT_A_SUM) -> NoReturn:
         """Refuse the reduce function."""
         self._tracer.refuse(
-            causes.NOT_A_SUM, OPERATION, f"is not a linear filter: {detail}",
+            cause, OPERATION, f"is not a linear filter: {detail}",
             _ADVICE,
         )  # fmt: skip
 
@@ -127,12 +131,24 @@ class Mailbox:
                 total = self.sum(self._rows(mails[0]), law)
                 return total.unsqueeze(1) if keeps else total
         if "dropout" in name or self._acts_on_each(func, args, kwargs):
-            args, kwargs = replace((args, kwargs), self._to_edges)
-            return self._keep(self._record(func, args, kwargs))
+            return self._on_each(func, args, kwargs)
+        cause = causes.ATTENTION if "softmax" in name else causes.NOT_A_SUM
         return self.refuse(
             f"{name.strip('_')} is neither a sum nor a mean over the "
-            f"messages of a node"
+            f"messages of a node",
+            cause,
         )
+
+    def _on_each(self, func: Callable, args: tuple, kwargs: dict) -> Any:
+        """Record a function of each message, on rows of edges if it can be."""
+        if self._acts_on_each(func, args, kwargs, flat=True):
+            args, kwargs = replace(
+                (args, kwargs),
+                lambda leaf: self._rows(leaf) if self.holds(leaf) else leaf,
+            )
+            return self.put(self._record(func, args, kwargs))
+        args, kwargs = replace((args, kwargs), self._to_edges)
+        return self._keep(self._record(func, args, kwargs))
 
     def sum(self, messages: torch.Tensor, law: Law) -> torch.Tensor:
         """Record the sum of the messages of each node, times a factor."""
@@ -180,11 +196,12 @@ class Mailbox:
 
     def _try(
         self, func: Callable, args: tuple, kwargs: dict, degree: int,
-        alone: bool = False,
+        alone: bool = False, flat: bool = False,
     ) -> tuple[Any, torch.Tensor] | None:  # fmt: skip
         """Run a function on random mailboxes of some nodes.
 
-        With ``alone``, every message is the only one of a node of its own.
+        With ``alone``, every message is the only one of a node of its own;
+        with ``flat``, without the dimension of messages.
         """
         mail: list[torch.Tensor] = []
 
@@ -197,32 +214,48 @@ class Mailbox:
                 if not leaf.is_floating_point():
                     made = (4 * made).to(leaf.dtype)
                 mail.append(made)
-                return made.flatten(0, 1).unsqueeze(1) if alone else made
+                rows = made.flatten(0, 1)
+                if alone:
+                    return rows if flat else rows.unsqueeze(1)
+                return made
             if leaf.dim() and leaf.shape[0] == self._num_nodes:
+                if flat:
+                    raise ValueError("rows of nodes have another dimension")
                 leaf = leaf[:NODES]
                 leaf = leaf.repeat_interleave(degree, 0) if alone else leaf
             return leaf.double() if leaf.is_floating_point() else leaf
 
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            args, kwargs = replace((args, kwargs), fake)
             try:
+                args, kwargs = replace((args, kwargs), fake)
                 return func(*args, **kwargs), mail[0]
             except Exception:
                 return None
 
-    def _acts_on_each(self, func: Callable, args: tuple, kwargs: dict) -> bool:
-        """Return whether a function treats every message by itself."""
+    def _acts_on_each(
+        self, func: Callable, args: tuple, kwargs: dict, flat: bool = False
+    ) -> bool:
+        """Return whether a function treats every message by itself.
+
+        With ``flat``, it has to do so without the dimension of messages too.
+        """
         for degree in (1, 3):
             whole = self._try(func, args, kwargs, degree)
-            parts = self._try(func, args, kwargs, degree, alone=True)
+            parts = self._try(func, args, kwargs, degree, True, flat)
             if whole is None or parts is None:
                 return False
             a, b = whole[0], parts[0]
             if not isinstance(a, torch.Tensor) or a.dim() < 2:
                 return False
-            if a.shape[:2] != (NODES, degree) or b.shape[1] != 1:
+            if a.shape[:2] != (NODES, degree):
                 return False
-            b = b.squeeze(1).unflatten(0, (NODES, degree))
+            if not flat:
+                if b.shape[1] != 1:
+                    return False
+                b = b.squeeze(1)
+            if len(b) != NODES * degree:
+                return False
+            b = b.unflatten(0, (NODES, degree))
             if a.shape != b.shape or not torch.allclose(
                 a.double(), b.double(), equal_nan=True
             ):
@@ -231,8 +264,8 @@ class Mailbox:
 
     def _to_edges(self, leaf: Any) -> Any:
         """Give each message the row of the node that it is sent to."""
-        rows = isinstance(leaf, torch.Tensor) and leaf.dim()
-        if not rows or self.holds(leaf) or len(leaf) != self._num_nodes:
+        shape = shape_of(leaf) if isinstance(leaf, torch.Tensor) else ()
+        if self.holds(leaf) or shape[:1] != (self._num_nodes,):
             return leaf
         return self._tracer.ends(self._graph, leaf, "v")
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import dgl
 import torch
-from dgl.base import is_all
+from dgl.base import ALL, is_all
 
 from .. import causes
+from ..linearity import close
 from .graph_tracer import GraphTracer
 from .mailbox import OPERATION, Mailbox
-from .recorder import hidden, shape_of
+from .recorder import hidden
 from .reduce_functions import laws_of
 from .values import Guard
 
@@ -123,7 +124,11 @@ class MessageTracer(GraphTracer):
         missing = graph.in_degrees() == 0
         if not self._may_lack_edges(self.key_of(graph._graph)):
             value = self.add(
-                "call", torch.any, self.lift((missing,)), {}, torch.tensor(False)
+                "call",
+                torch.any,
+                self.lift((missing,)),
+                {},
+                torch.tensor(False),
             )
             self.trace.guards.append(Guard(value, False))
             return rows
@@ -152,9 +157,7 @@ class MessageTracer(GraphTracer):
         with hidden(), torch.no_grad():
             expected = _reduce_udf(graph, func, messages)
             same = set(expected) == set(found) and all(
-                shape_of(rows) == shape_of(found[key])
-                and torch.allclose(rows, found[key], rtol=1e-3, atol=1e-4)
-                for key, rows in expected.items()
+                close(found[key], rows) for key, rows in expected.items()
             )
         if not same:
             self.refuse(
@@ -189,13 +192,22 @@ class MessageTracer(GraphTracer):
         self._check_all(v, graph.nodes(), "nodes")
         self._send(graph, message_func, reduce_func, apply_node_func, False)
 
-    def push(
+    def push_messages(
         self, graph: dgl.DGLGraph, u: Any, message_func: Any,
         reduce_func: Any, apply_node_func: Any = None, etype: Any = None,
     ) -> None:  # fmt: skip
         """Pass messages from nodes that are given: all of them."""
         self._check_all(u, graph.nodes(), "nodes")
         self._send(graph, message_func, reduce_func, apply_node_func, True)
+
+    def apply_nodes(
+        self, graph: dgl.DGLGraph, func: Callable, v: Any = ALL,
+        ntype: Any = None,
+    ) -> None:  # fmt: skip
+        """Apply a function to nodes that are given: all of them."""
+        if not is_all(v):
+            self._check_all(v, graph.nodes(), "nodes")
+        graph.ndata.update(func(_Nodes(graph, {})))
 
     def _check_all(self, given: Any, every: torch.Tensor, what: str) -> None:
         """Refuse some of the nodes or edges; check it on the user's graph."""

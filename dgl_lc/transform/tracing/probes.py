@@ -64,9 +64,7 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
         return same.get(id(leaf), leaf)
 
     args, kwargs = replace(call.args, swap), replace(call.kwargs, swap)
-    return ModelCall(
-        model, args, kwargs, graphs, inputs, originals=call.graphs
-    )
+    return ModelCall(model, args, kwargs, graphs, inputs, originals=call.graphs)
 
 
 def _num_nodes(real: int, seed: int, primes: list[int]) -> int:

@@ -10,8 +10,10 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     convolutions,  # noqa: F401
+    dgl_calls,  # noqa: F401
     refused,  # noqa: F401
     refused_numbers,  # noqa: F401
+    user_functions,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
 from .inputs import (

@@ -71,20 +71,6 @@ def gates_on_edges():
     return Case(Function(body, fc=nn.Linear(IN, OUT), gate=nn.Linear(IN, OUT)))
 
 
-@refused("message passing (copy_rhs, sum)", "the message is a learned value")
-def learned_difference_messages():
-    def message(edges):
-        return {"m": edges.dst["h"] - edges.src["h"]}
-
-    def body(self, g, x):
-        with g.local_scope():
-            g.ndata["h"] = self.fc(x)
-            g.update_all(message, fn.sum("m", "h"))
-            return g.ndata["h"]
-
-    return Case(Function(body, fc=nn.Linear(IN, OUT)))
-
-
 @refused("sqrt", "mixes nodes")
 def pair_norm():
     def body(self, g, x):
@@ -114,7 +100,7 @@ def readout():
     return Case(Function(body, a=dglnn.GraphConv(IN, OUT)))
 
 
-@refused("item", "turns a learned or random value into a Python number")
+@refused("dgl.DropEdge", "drops edges at random")
 def drop_edge():
     def body(self, g, x):
         return self.a(self.drop(g), x)
@@ -135,7 +121,7 @@ def appnp_edge_dropout():
     return case
 
 
-@refused("message passing", "a graph that is built or sampled in forward")
+@refused("dgl.sampling.sample_neighbors", "samples the graph in forward")
 def sampling_in_forward():
     def body(self, g, x):
         sampled = dgl.sampling.sample_neighbors(g, torch.arange(5), 3)
