@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..node_rows import NodeRows
+from ..row_programs.stacked_rows import stack_words
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
@@ -17,9 +18,9 @@ from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
 from .refusals import refuse
 from .report import Report
-from .stacked_rows import stack_words
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
+from .written_rows import write_items
 
 
 class LCVersion:
@@ -107,9 +108,11 @@ class LCVersion:
         """The module's code, without the statements that free memory."""
         lines = self.module.code.strip().splitlines()
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
+        text = "\n".join(lines)
         # torch.fx puts the module's path before names of functions.
-        prefix = stack_words.__module__.replace(".", "_") + "_"
-        return "\n".join(lines).replace(prefix, "")
+        for function in (stack_words, write_items):
+            text = text.replace(function.__module__.replace(".", "_") + "_", "")
+        return text
 
     def rows(
         self, inputs: InputRows | StoredInputs, ids: torch.Tensor

@@ -111,7 +111,11 @@ class _Pusher:
         # In the order of the trace, a tuple comes before its items.
         for value in sorted(self._needs, key=lambda value: value.id):
             if value.is_item:
-                found[value] = found[value.args[0]]
+                whole = value.args[0]
+                found[value] = found[whole]
+                for word in found[whole]:
+                    # Another item may be needed at more words than this one.
+                    self._need(whole, word)
             else:
                 words = self._needs[value]
                 words.sort(key=lambda word: (degree(word), len(word)))

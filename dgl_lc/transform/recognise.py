@@ -18,6 +18,7 @@ from .refusals import (
     LCError,
     first_line,
     refusal,
+    refuse,
     refuse_value,
 )
 from .tracing.values import (
@@ -28,6 +29,7 @@ from .tracing.values import (
     replace,
     tensors_in,
 )
+from .written_rows import write_items, write_view
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
 
@@ -140,6 +142,12 @@ class OperationKinds:
                 for rows in (some, some[:1], every.flip(0)):
                     part = _outputs(function, value, rows, _as_is)
                     _check_rows(value, whole, part, rows, n)
+                # Rows of the probe may be too much alike: after a ReLU, many
+                # numbers are zero.
+                whole = _outputs(function, value, every, _as_is, _noise)
+                for rows in (some, every.flip(0)):
+                    part = _outputs(function, value, rows, _as_is, _noise)
+                    _check_rows(value, whole, part, rows, n)
                 return linearity(partial(_outputs, function, value), generator)
         except LCError:
             raise
@@ -158,11 +166,25 @@ def _as_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+def _example(value: Value) -> torch.Tensor:
+    return value.example
+
+
+def _noise(value: Value) -> torch.Tensor:
+    """Return random numbers instead of a value with rows of nodes."""
+    example = value.example
+    if not example.is_floating_point():
+        return example
+    generator = torch.Generator().manual_seed(value.id)
+    return torch.randn(example.shape, generator=generator).to(example)
+
+
 def _outputs(
     function: Callable,
     value: Value,
     rows: torch.Tensor,
     change: Callable[[torch.Tensor], torch.Tensor],
+    of: Callable[[Value], torch.Tensor] = _example,
 ) -> list[torch.Tensor]:
     """Run an operation on some rows of its arguments, changed."""
 
@@ -173,10 +195,9 @@ def _outputs(
             return leaf
         if leaf.op == "number":
             return len(rows)
-        example = leaf.example
         if leaf.row_dim is None:
-            return example
-        example = example.index_select(leaf.row_dim, rows)
+            return leaf.example
+        example = of(leaf).index_select(leaf.row_dim, rows)
         return change(example) if example.is_floating_point() else example
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
@@ -239,6 +260,15 @@ def _check_rows(
         dim = list(all_rows.shape).index(n)
         expected = all_rows.index_select(dim, rows)
         if expected.shape != some.shape or not close(expected, some):
+            if value.target in (write_items, write_view):
+                refuse(
+                    causes.SOME_ROWS, value.where,
+                    "a write into some of the rows",
+                    "changes rows at places that do not belong to a node's "
+                    "own row",
+                    "Write into columns (h[:, 0] = 0), or compute a new "
+                    "tensor from each row (torch.where)", value.line,
+                )  # fmt: skip
             refuse_value(
                 causes.MIXED_NODES, value,
                 "mixes nodes: its result for a node depends on the other "

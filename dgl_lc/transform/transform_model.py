@@ -15,7 +15,7 @@ from .compare_traces import unify
 from .emit import emit
 from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
-from .model_inputs import name_inputs
+from .model_inputs import name_inputs, needs_of
 from .push import push
 from .recognise import OperationKinds
 from .refusals import LCError, first_line, refusal, refuse
@@ -165,6 +165,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         with keeping_edges(options.ignore_edge_dropout):
             checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
+        module._row_needs = needs_of(inputs, report.filters)
         return LCVersion(call, module, inputs, traced.guards, report)
     except LCError:
         raise

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -103,6 +104,14 @@ def _new_tensor(tracer: "TorchTracer", call: TorchCall) -> Any:
     if values_in(tracer.lift(call.args[1:])):
         return RECORD
     return call.run()
+
+
+@rule("tensor", "as_tensor", "asarray")
+def _tensor_of_an_array(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Make a constant of an array of NumPy."""
+    if isinstance(call.first, (np.ndarray, np.generic)):
+        return call.run()
+    return RECORD
 
 
 # Numbers
@@ -214,7 +223,8 @@ def _leave_torch(tracer: "TorchTracer", call: TorchCall) -> Any:
             causes.OUTSIDE_TORCH,
             call.name,
             "takes values out of torch, where they can't be followed",
-            "Compute with torch instead",
+            "Compute with torch instead, and turn arrays of NumPy into "
+            "tensors (torch.as_tensor) before you multiply by them",
         )
     return call.run()
 
@@ -245,6 +255,18 @@ def _split_bias(tracer: "TorchTracer", call: TorchCall) -> Any:
     return tracer.call(TorchCall(torch.add, "add", (product, bias), {}))
 
 
+@rule("detach_")
+def _detach(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Let the tensor stand for its value without gradients from now on."""
+    tensor = call.args[0]
+    value = tracer.value_of(tensor)
+    call.run()
+    detach = torch.Tensor.detach
+    made = tracer.add("call", detach, (value,), {}, tensor)
+    tracer.bind(tensor, made)
+    return tensor
+
+
 # What is refused
 
 
@@ -259,13 +281,13 @@ def _hook(tracer: "TorchTracer", call: TorchCall) -> Any:
     )
 
 
-@rule("__setitem__", "backward", "copy_", "set_")
-def _write(tracer: "TorchTracer", call: TorchCall) -> Any:
-    """Refuse to write into a tensor."""
+@rule("backward", "set_", "resize_", "as_strided_")
+def _rewrite(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Refuse what changes a tensor in a way that can't be followed."""
     tracer.refuse(
         causes.WRITES_IN_PLACE,
         call.name,
-        "writes into a tensor, which can't be swapped with aggregation",
+        "changes a tensor in a way that can't be followed",
         "Compute a new tensor instead (torch.where, torch.cat)",
     )
 

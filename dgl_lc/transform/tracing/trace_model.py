@@ -32,7 +32,7 @@ def trace(
     tracer.users_graphs = call.originals
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
-    before = _random_state()
+    before, versions = _random_state(), _versions(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != _random_state():
         refuse(
@@ -40,6 +40,13 @@ def trace(
             "are drawn in forward, and can't be followed",
             "Use dropout, or draw the numbers outside the model",
         )  # fmt: skip
+    for name, version in _versions(call.model).items():
+        if versions.get(name) != version:
+            refuse(
+                causes.WRITES_IN_PLACE, "",
+                f"the parameter {name}", "is changed in place by forward",
+                "Change parameters outside forward",
+            )  # fmt: skip
     tracer.trace.output = tracer.lift(output)
     return tracer.trace
 
@@ -62,6 +69,11 @@ def run(
             "graph (a learnable embedding for each node, weights for each "
             "edge): they can't be transformed",
         ) from error  # fmt: skip
+
+
+def _versions(model: nn.Module) -> dict[str, int]:
+    """Return a number for each parameter that counts changes in place."""
+    return {name: p._version for name, p in model.named_parameters()}
 
 
 def _random_state() -> tuple:

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..._common.nested import leaves as leaves
+from ..._common.nested import replace as replace
 from ..refusals import Line
 
 
@@ -143,39 +145,6 @@ def callable_of(value: Value, model: nn.Module) -> Callable:
         name = value.target.__self__.__name__
         return lambda tensor: getattr(tensor, name)
     return value.target
-
-
-def leaves(item: Any) -> list:
-    """Return the leaves of nested lists, tuples, dicts and slices."""
-    found: list = []
-    stack = [item]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, (list, tuple)):
-            stack.extend(reversed(part))
-        elif isinstance(part, dict):
-            stack.extend(reversed(list(part.values())))
-        elif isinstance(part, slice):
-            stack.extend((part.step, part.stop, part.start))
-        else:
-            found.append(part)
-    return found
-
-
-def replace(item: Any, change: Callable[[Any], Any]) -> Any:
-    """Change the leaves of nested lists, tuples, dicts and slices."""
-    if isinstance(item, tuple) and hasattr(item, "_fields"):
-        return type(item)(*(replace(part, change) for part in item))
-    if isinstance(item, tuple):
-        return tuple(replace(part, change) for part in item)
-    if isinstance(item, list):
-        return [replace(part, change) for part in item]
-    if isinstance(item, dict):
-        return {key: replace(part, change) for key, part in item.items()}
-    if isinstance(item, slice):
-        ends = (item.start, item.stop, item.step)
-        return slice(*(replace(part, change) for part in ends))
-    return change(item)
 
 
 def values_in(item: Any) -> list[Value]:

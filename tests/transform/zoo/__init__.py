@@ -13,6 +13,7 @@ from . import (
     dgl_calls,  # noqa: F401
     refused,  # noqa: F401
     refused_numbers,  # noqa: F401
+    torch_styles,  # noqa: F401
     user_functions,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
