@@ -13,7 +13,15 @@ import torch
 from . import causes
 from .causes import Cause
 from .refusals import FIXED_NUMBERS, LCError, Line, refuse, refuse_value
-from .tracing.values import TRAINING, Guard, Trace, Value, leaves, replace
+from .tracing.values import (
+    TRAINING,
+    ByTraining,
+    Guard,
+    Trace,
+    Value,
+    leaves,
+    replace,
+)
 
 
 def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
@@ -35,38 +43,58 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
         "Let a module or F.dropout(…, training=self.training) make the "
         "difference",
     )  # fmt: skip
-    sizes = {
-        (v.example, o.example): v
-        for v, o in zip(trace.values, other.values, strict=True)
-        if v.op == "number"
-    }
-    for mine, its, trained in zip(
-        trace.values, other.values, training.values, strict=True
-    ):
-        mine.dims = _dims(mine, its, sizes)
-        mine.random = mine.random or trained.random
-        mine.draws = mine.draws or trained.draws
-        _compare(mine, its, trained, sizes)
+    sizes = compare_values(trace, other, training)
     trace.output = _unify_leaves(
         "", None, trace.output, other.output, training.output, sizes
     )
-    trace.guards = _unify_guards(trace, other, training)
+    trace.guards = unify_guards(trace, other, training)
     return trace
+
+
+def compare_values(trace: Trace, other: Trace, training: Trace) -> dict:
+    """Find the dims and the troubles of values; return sizes by their pairs.
+
+    The traces have the same operations, as far as they go.
+    """
+    sizes = {
+        (v.example, o.example): v
+        for v, o in zip(trace.values, other.values, strict=False)
+        if v.op == "number"
+    }
+    for mine, its, trained in zip(
+        trace.values, other.values, training.values, strict=False
+    ):
+        mine.dims = _dims(mine, its, sizes)
+        mine.random = mine.random or trained.random
+        mine.always_draws = mine.draws
+        mine.draws = mine.draws or trained.draws
+        _compare(mine, its, trained, sizes)
+    return sizes
 
 
 def _check_steps(
     trace: Trace, other: Trace, cause: Cause, reason: str, advice: str
 ) -> None:
     """Refuse two traces that do not have the same operations."""
-    pairs = zip(trace.values, other.values, strict=False)
-    for mine, its in pairs:
-        if mine.op != its.op or not _same_target(mine, its):
-            both = f"{mine.name} / {its.name}"
-            refuse(cause, mine.where, both, reason, advice, mine.line)
+    place = first_difference(trace, other)
+    if place is None:
+        return
     shorter, longer = sorted((trace.values, other.values), key=len)
-    if len(shorter) < len(longer):
-        extra = longer[len(shorter)]
-        refuse_value(cause, extra, reason, advice)
+    if place == len(shorter):
+        refuse_value(cause, longer[place], reason, advice)
+    mine, its = trace.values[place], other.values[place]
+    both = f"{mine.name} / {its.name}"
+    refuse(cause, mine.where, both, reason, advice, mine.line)
+
+
+def first_difference(trace: Trace, other: Trace) -> int | None:
+    """Return the place of the first operation that differs, if one does."""
+    pairs = zip(trace.values, other.values, strict=False)
+    for place, (mine, its) in enumerate(pairs):
+        if mine.op != its.op or not _same_target(mine, its):
+            return place
+    lengths = sorted((len(trace.values), len(other.values)))
+    return lengths[0] if lengths[0] < lengths[1] else None
 
 
 def _same_target(mine: Value, its: Value) -> bool:
@@ -95,6 +123,9 @@ def _dims(mine: Value, its: Value, sizes: dict) -> tuple:
 
 def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
     """Unify the arguments of a value, or note why it can't be used."""
+    if mine.op == "const" and not _same_tensor(mine.example, trained.example):
+        mine.trouble = "is a tensor that is another one in training"
+        return
     if mine.op == "const" and not _same_tensor(mine.example, its.example):
         mine.trouble = (
             "is a tensor that differs from graph to graph, and was not "
@@ -138,8 +169,11 @@ def _unify_leaves(
             return TRAINING
         elif type(leaf) is int and (leaf, its) in sizes:
             return sizes[leaf, its]
-        elif _same_leaf(leaf, its) and _same_leaf(leaf, trained):
-            return leaf
+        elif _same_leaf(leaf, its):
+            if _same_leaf(leaf, trained):
+                return leaf
+            if _is_number(leaf) and _is_number(trained):
+                return ByTraining(trained, leaf)
         return refuse(
             causes.NUMBER_OF_THE_GRAPH, where, "a constant",
             f"takes a number from the graph, from a shape or from the "
@@ -148,6 +182,10 @@ def _unify_leaves(
         )  # fmt: skip
 
     return replace(mine, unify_leaf)
+
+
+def _is_number(leaf: Any) -> bool:
+    return type(leaf) in (int, float)
 
 
 def _same_leaf(a: Any, b: Any) -> bool:
@@ -165,7 +203,7 @@ def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
 
 
-def _unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
+def unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
     """Return the branches that were the same on all probes."""
     results = {
         guard.value.id: guard.result

@@ -46,7 +46,7 @@ def push(
     exact_bias : bool
         Whether a bias at a word is aggregated too, as S 1 b.
     """
-    _check_outputs(trace)
+    check_outputs(trace)
     return _Pusher(trace, kinds, fold, exact_bias).push()
 
 
@@ -203,6 +203,15 @@ class _Pusher:
                 "Compute it before the model is called, and store it as an "
                 "attribute of the model",
             )  # fmt: skip
+        if word and value.name in ("graph", "arange"):
+            refuse_value(
+                causes.SIZE_OF_THE_GRAPH, value,
+                "is made of integers, the ids of nodes: what is looked up by "
+                "them (a learnable embedding for each node) is not a function "
+                "of the features",
+                "Use features of nodes, given to the model, instead of "
+                "learned embeddings",
+            )  # fmt: skip
         if word and not value.example.is_floating_point():
             refuse_value(
                 causes.INTEGERS, value,
@@ -283,7 +292,7 @@ def _add_ones(trace: Trace) -> Value:
     return made
 
 
-def _check_outputs(trace: Trace) -> None:
+def check_outputs(trace: Trace) -> None:
     """Refuse outputs that are not rows of nodes."""
     for leaf in leaves(trace.output):
         if not isinstance(leaf, Value):

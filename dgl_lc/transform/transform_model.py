@@ -11,6 +11,7 @@ from torch import nn
 
 from . import causes
 from .check import check
+from .collect_problems import collect_problems
 from .compare_traces import unify
 from .emit import emit
 from .evaluate import Evaluator, check_guards
@@ -18,7 +19,7 @@ from .lc_version import LCVersion
 from .model_inputs import name_inputs, needs_of
 from .push import push
 from .recognise import OperationKinds
-from .refusals import LCError, first_line, refusal, refuse
+from .refusals import LCError, Problem, first_line, refusal, refuse
 from .report import find_commuted, make_report
 from .rewrite_messages import rewrite_messages
 from .tracing.dgl_hooks import LOCK
@@ -122,6 +123,7 @@ def lc_transform(
         torch.random.fork_rng(devices=[]),
         torch.inference_mode(False),
         torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
         warnings.catch_warnings(),
         _one_thread(),
     ):
@@ -134,7 +136,20 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
-                raise error from error.__cause__
+                problems = _all_problems(call, options, error)
+                raise LCError(problems) from error.__cause__
+
+
+def _all_problems(
+    call: ModelCall, options: _Options, first: LCError
+) -> list[Problem]:
+    """Return all problems of a model that was refused."""
+    how = options.exact_bias, options.ignore_edge_dropout
+    try:
+        return collect_problems(call, 1, *how, first)
+    except Exception:
+        # An explanation that fails must not hide the error.
+        return first.problems
 
 
 @contextmanager

@@ -4,6 +4,7 @@ They are patched while a model is traced, and restored in any case. Threads
 other than the one that traces still call the originals.
 """
 
+import builtins
 import math
 import sys
 import threading
@@ -21,14 +22,10 @@ from torch.overrides import TorchFunctionMode
 
 from .. import causes
 from ..causes import Cause
+from ..refusals import LCError
 from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import DERIVED, frozen
-from .graph_transforms import (
-    SAMPLED,
-    computed_graphs,
-    random_transforms,
-    sampling_functions,
-)
+from .graph_transforms import computed_graphs, transforms
 from .message_tracer import MessageTracer
 
 _spmm = sys.modules["dgl.ops.spmm"]
@@ -71,7 +68,10 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
         tracer = _tracer()
         if tracer is None:
             return original(*args, **kwargs)
-        return traced(tracer, *args, **kwargs)
+        try:
+            return traced(tracer, *args, **kwargs)
+        except LCError as error:
+            return tracer.after_refusal(error, original, args, kwargs)
 
     return call
 
@@ -113,6 +113,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
+    yield builtins, "len", MessageTracer.length
     yield _spmm, "gspmm_internal", MessageTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
     yield _sddmm, "gsddmm_internal", MessageTracer.gsddmm
@@ -152,28 +153,38 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         yield dgl.DGLGraph, name, _size(name)
     for name in ("__getitem__", *_SAME_EDGES):
         yield dgl.DGLGraph, name, _same_edges(name)
+    yield dgl.DGLGraph, "__init__", _made(dgl.DGLGraph.__init__)
     for name in DERIVED:
-        original = getattr(dgl, name)
-        yield from _everywhere(name, original, _derive(name, original))
-    for name in sampling_functions():
-        refused = _refusal(SAMPLED.cause, f"dgl.sampling.{name}", *SAMPLED[1:])
-        yield from _everywhere(name, getattr(dgl.sampling, name), refused)
-    for transform, why in random_transforms():
-        yield transform, "__call__", _random(transform, *why)
+        derive = _derive(name, getattr(dgl, name))
+        if hasattr(dgl.DGLGraph, name):
+            yield dgl.DGLGraph, name, derive
+        for module in _modules_with(name, getattr(dgl, name)):
+            yield module, name, derive
+    for name in ("random_walk", "node2vec_random_walk"):
+        walk = _refusal(
+            causes.GRAPH_MADE_IN_FORWARD,
+            name,
+            "draws random walks, so that what a node sees is not constant",
+            "Use all neighbours, or draw the walks before the model is called "
+            "and pass a graph made of them",
+        )
+        for module in _modules_with(name, getattr(dgl.sampling, name)):
+            yield module, name, walk
+    yield transforms.DropEdge, "__call__", _drop_edges
     for transform in computed_graphs():
         yield transform, "__call__", _compute(transform)
 
 
-def _everywhere(
-    name: str, original: Callable, traced: Callable
-) -> Iterator[tuple[Any, str, Callable]]:
-    """Yield patches of a function of dgl, wherever it has a name."""
-    if hasattr(dgl.DGLGraph, name):
-        yield dgl.DGLGraph, name, traced
-    # A module may have a name of its own: from dgl import reverse.
-    for module in list(sys.modules.values()):
-        if getattr(module, "__dict__", {}).get(name) is original:
-            yield module, name, traced
+def _modules_with(name: str, function: Callable) -> list[Any]:
+    """Return the modules that know a function of DGL by this name.
+
+    A model's module may have one: ``from dgl import reverse``.
+    """
+    return [
+        module
+        for module in list(sys.modules.values())
+        if getattr(module, "__dict__", {}).get(name) is function
+    ]
 
 
 @cache
@@ -245,26 +256,21 @@ def _same_edges(name: str) -> Callable:
             if one_type and result._graph is not graph._graph:
                 key = tracer.key_of(graph._graph)
                 tracer.add_graph(result, key, like=graph, same_edges=True)
+        elif isinstance(result, dgl.DGLGraph):
+            tracer.inherit_blame(result, graph)
         return result
 
     return traced
 
 
-def _random(
-    transform: type, cause: Cause, reason: str, advice: str
-) -> Callable:
-    """Make a hook for a transform that draws random numbers."""
-    original = transform.__call__
-    name = transform.__name__
+_drop = transforms.DropEdge.__call__
 
-    def traced(tracer: MessageTracer, self: Any, graph: Any) -> Any:
-        if getattr(self, "p", None) == 0:
-            return original(self, graph)
-        if cause is causes.DROPPED_EDGES and tracer.ignores_edge_dropout:
-            return graph.clone()
-        return tracer.refuse(cause, f"dgl.{name}", reason, advice)
 
-    return traced
+def _drop_edges(tracer: MessageTracer, transform: Any, graph: Any) -> Any:
+    """Drop no edges if that is asked for."""
+    if tracer.ignores_edge_dropout:
+        return graph.clone()
+    return _drop(transform, graph)
 
 
 def _compute(transform: type) -> Callable:
@@ -276,6 +282,18 @@ def _compute(transform: type) -> Callable:
         name = transform.__name__
         call = partial(original, self)
         return tracer.derive(name, call, (graph,), {}, (options, ()))
+
+    return traced
+
+
+def _made(original: Callable) -> Callable:
+    """Make a hook for the constructor of graphs."""
+
+    def traced(
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        original(graph, *args, **kwargs)
+        tracer.note_made(graph)
 
     return traced
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from ..._common.nested import leaves as leaves
 from ..._common.nested import replace as replace
-from ..refusals import Line
+from ..refusals import Line, Problem
 
 
 class _Training:
@@ -23,6 +23,21 @@ class _Training:
 TRAINING = _Training()
 
 
+@dataclass(frozen=True)
+class ByTraining:
+    """Stands for a number that is another one in training."""
+
+    in_training: Any
+    in_evaluation: Any
+
+
+def in_evaluation(leaf: Any) -> Any:
+    """Return what an argument that depends on training is in evaluation."""
+    if isinstance(leaf, ByTraining):
+        return leaf.in_evaluation
+    return False if leaf is TRAINING else leaf
+
+
 @dataclass(eq=False)
 class Value:
     """Something that the model computes.
@@ -33,8 +48,9 @@ class Value:
         "input" (an argument or graph-sized tensor), "number" (a size of the
         graph), "param" (a parameter or buffer), "const", "call" (a torch
         function), "module" (a module of torch.nn), "aggregate", "edges" (a
-        value for each edge, from its ends), "softmax" (over incoming edges)
-        or "graph" (the result of a method of the graph).
+        value for each edge, from its ends), "softmax" (over incoming edges),
+        "graph" (the result of a method of the graph) or "refused" (the result
+        of an operation that was refused, where all problems are collected).
     target : object
         Function, module name, graph … that the operation is of.
     args, kwargs
@@ -46,8 +62,8 @@ class Value:
     learned, random, data : bool
         Whether it depends on a parameter, on a random generator, and on the
         graph or the features.
-    draws : bool
-        Whether it draws random numbers itself.
+    draws, always_draws : bool
+        Whether it draws random numbers itself, and in evaluation as well.
     trouble : str or None
         Reason why it can't be used, if it differs from probe to probe.
     line : Line or None
@@ -68,6 +84,7 @@ class Value:
     random: bool = False
     data: bool = False
     draws: bool = False
+    always_draws: bool = False
     trouble: str | None = None
     dims: tuple = ()
     line: Line | None = None
@@ -103,6 +120,8 @@ class Value:
             return "edge softmax"
         if self.op in ("module", "param"):
             return str(self.target)
+        if self.op == "refused":
+            return name_of(self.target)
         return self.op
 
     def __repr__(self) -> str:
@@ -121,11 +140,17 @@ class Guard:
 
 @dataclass
 class Trace:
-    """All values in the order of computation, and the model's output."""
+    """All values in the order of computation, and the model's output.
+
+    ``problems`` are those that were met, if tracing goes on after a refusal;
+    ``finished`` is False if the model raised an error.
+    """
 
     values: list[Value] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     output: Any = None
+    problems: list[Problem] = field(default_factory=list)
+    finished: bool = True
 
 
 def name_of(function: Any) -> str:
