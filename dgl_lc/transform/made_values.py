@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from .evaluate import Evaluator
 from .tracing.model_call import ModelCall
-from .tracing.values import TRAINING, Trace, Value, arguments_of
+from .tracing.values import TRAINING, Guard, Trace, Value, arguments_of
 
 
 class _OnExamples(Evaluator):
@@ -32,6 +34,7 @@ class MadeValues:
         self._next_id = len(trace.values)
         self._known: dict[Any, Value] = {}
         self._new: list[Value] = []
+        self._guards = trace.guards
         #: The number of nodes.
         self.number = next(v for v in trace.values if v.target == "N")
 
@@ -43,7 +46,20 @@ class MadeValues:
     def drop(self) -> None:
         """Drop the values that were made since :meth:`take` was called."""
         dropped = set(self.take())
+        self._guards[:] = [g for g in self._guards if g.value not in dropped]
         self._known = {k: v for k, v in self._known.items() if v not in dropped}
+
+    def is_zero(self, weight: Value) -> bool:
+        """Return whether weights of edges are zero, on all graphs.
+
+        If they are zero on the probe, this is checked on the user's graph.
+        """
+        if weight.example.any():
+            return False
+        found = self.call(torch.any, (weight,), ())
+        if all(guard.value is not found for guard in self._guards):
+            self._guards.append(Guard(found, False))
+        return True
 
     def aggregate(self, graph: Any, op: str, args: tuple, dims: tuple) -> Value:
         """Make a sum over incoming edges."""
@@ -65,9 +81,10 @@ class MadeValues:
             return self._known[key]
         made = Value(
             self._next_id, op, target, args, kwargs or {}, like.where, None,
-            data=True, dims=dims, line=like.line,
+            dims=dims, line=like.line,
         )  # fmt: skip
         used = arguments_of(made)
+        made.data = op not in ("call", "module") or any(v.data for v in used)
         made.random = any(v.random for v in used)
         made.learned = any(v.learned for v in used)
         if op == "module":

@@ -16,6 +16,7 @@ from .linearity import LINEAR
 from .made_values import MadeValues
 from .recognise import OperationKinds
 from .scattered_edges import copied_rows
+from .tracing.typed_products import typed_product
 from .tracing.values import Value, after_parts, arguments_of, replace
 
 
@@ -73,6 +74,8 @@ class TermFinder:
         if value.op not in ("call", "module") or value.draws:
             return None
         args, target = value.args, value.target
+        if target is typed_product:
+            return self._typed(*args)
         if value.op == "call" and not value.kwargs:
             if target is operator.neg:
                 return _scaled(self._known(args[0]), -1.0)
@@ -160,15 +163,55 @@ class TermFinder:
 
     def _weighted(self, form: Form, weight: Value) -> Form:
         """Multiply terms by a weight of each edge."""
-        product = self._values.call
-        return [
-            term._replace(weight=weight)
-            if term.weight is None
-            else term._replace(
-                weight=product(flat_product, (term.weight, weight), ("E",))
-            )
-            for term in form or ()
+        found: list[Term] = []
+        for term in form or ():
+            its = weight
+            if term.weight is not None:
+                pair = (term.weight, weight)
+                its = self._values.call(flat_product, pair, ("E",))
+            found.append(term._replace(weight=its))
+        kept = [
+            t for t in found if t.weight and not self._values.is_zero(t.weight)
         ]
+        return kept or found
+
+    def _typed(
+        self, rows: Value, weights: Value, types: Any, blocks: tuple | None
+    ) -> Form:
+        """Return the terms of a product with the matrix of an edge's type."""
+        form = self._known(rows)
+        if not form or any(term.end == "e" for term in form):
+            return None
+        if not isinstance(types, Value) or types.dims != ("E",):
+            return None
+        found: list[Term] = []
+        call = self._values.call
+        for number in range(len(weights.example)):
+            own = call(operator.eq, (types, number), ("E",))
+            mask = call(torch.Tensor.to, (own, rows.example.dtype), ("E",))
+            shape = tuple(weights.example.shape[1:])
+            matrix = call(operator.getitem, (weights, number), shape)
+            for term in self._weighted(form, mask) or ():
+                made = self._times(term.rows, matrix, blocks)
+                found.append(term._replace(rows=made))
+        kept = [t for t in found if t.weight and t.weight.example.any()]
+        return kept or found
+
+    def _times(self, rows: Value, matrix: Value, blocks: tuple | None) -> Value:
+        """Write the product of rows of nodes and a matrix, or its blocks."""
+        call = self._values.call
+        if blocks is None:
+            out = matrix.dims[-1]
+            return call(operator.matmul, (rows, matrix), ("N", out))
+        number, width, out = blocks
+        matrix = call(torch.Tensor.reshape, (matrix, blocks), blocks)
+        parts = tuple(
+            call(operator.getitem, (matrix, block), (width, out))
+            for block in range(number)
+        )
+        dims = (number * width, number * out)
+        whole = call(torch.block_diag, parts, dims)
+        return call(operator.matmul, (rows, whole), ("N", number * out))
 
     def _where(self, condition: Any, a: Any, b: Any, dims: tuple) -> Form:
         """Return the terms of a choice for each edge, by a static mask."""

@@ -24,7 +24,7 @@ from .recognise import OperationKinds
 from .refusals import LCError
 from .scattered_edges import scattered
 from .tracing.model_call import ModelCall
-from .tracing.values import Trace, Value
+from .tracing.values import Trace, Value, arguments_of, values_in
 
 
 def rewrite_messages(trace: Trace, probe: ModelCall) -> None:
@@ -49,8 +49,8 @@ class _Rewriter:
                 self._rewrite(value)
                 values.extend(self._values.take())
             values.append(value)
-        self._trace.values[:] = values
-        for number, value in enumerate(values):
+        self._trace.values[:] = _used(self._trace, values)
+        for number, value in enumerate(self._trace.values):
             value.id = number
 
     def _rewrite(self, value: Value) -> None:
@@ -174,6 +174,28 @@ class _Rewriter:
             return weight
         shape = (weight, (-1, *dims[1:]))
         return self._values.call(torch.Tensor.reshape, shape, dims)
+
+
+def _used(trace: Trace, values: list[Value]) -> list[Value]:
+    """Return the values that the output or a branch depends on.
+
+    Messages that became filters are left out. If the model did not reach its
+    end, all values are returned.
+    """
+    pending = values_in(trace.output)
+    if not pending:
+        return values
+    pending += [guard.value for guard in trace.guards]
+    used: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value not in used:
+            used.add(value)
+            pending += arguments_of(value)
+            if value.op == "aggregate":
+                pending += values_in(value.target)
+    computed = ("call", "module", "edges", "aggregate", "softmax", "graph")
+    return [v for v in values if v in used or v.op not in computed]
 
 
 def _is_one_filter(terms: list[Term]) -> bool:

@@ -38,6 +38,7 @@ class _Options:
     exact_bias: bool
     ignore_edge_dropout: bool
     copy: bool
+    max_inputs: int
 
 
 def lc_transform(
@@ -47,6 +48,7 @@ def lc_transform(
     bias: str = "outside",
     ignore_edge_dropout: bool = False,
     copy: bool = False,
+    max_inputs: int = 256,
     **kwargs: Any,
 ) -> LCVersion:
     r"""Transform a model so that it needs no graph.
@@ -76,6 +78,9 @@ def lc_transform(
     copy : bool, optional
         Whether the LC version gets parameters of its own. Default: False,
         it shares those of the model.
+    max_inputs : int, optional
+        Number of inputs above which a model is refused: it can grow
+        exponentially with the layers of a model. Default: 256.
 
     Returns
     -------
@@ -117,7 +122,9 @@ def lc_transform(
             'Use bias="outside" or bias="exact"',
         )  # fmt: skip
     call = read_call(model, args, kwargs)
-    options = _Options(fold, bias == "exact", ignore_edge_dropout, copy)
+    options = _Options(
+        fold, bias == "exact", ignore_edge_dropout, copy, max_inputs
+    )
     with (
         LOCK,
         torch.random.fork_rng(devices=[]),
@@ -169,7 +176,9 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         probe = make_probe(call, seed)
         traced = _trace(call, probe, seed, options)
         kinds = OperationKinds(probe.model, probe.num_nodes)
-        pushed = push(traced, kinds, options.fold, options.exact_bias)
+        pushed = push(
+            traced, kinds, options.fold, options.exact_bias, options.max_inputs
+        )
         with torch.no_grad():
             check_guards(traced.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)

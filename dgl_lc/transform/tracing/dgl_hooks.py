@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import dgl
 import torch
 from dgl import core
+from dgl.nn.pytorch.linear import TypedLinear
 from dgl.view import HeteroEdgeView, HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -126,6 +127,8 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     yield dgl.DGLGraph, "pull", MessageTracer.pull
     yield dgl.DGLGraph, "push", MessageTracer.push_messages
     yield dgl.DGLGraph, "apply_nodes", MessageTracer.apply_nodes
+    yield dgl.DGLGraph, "apply_edges", MessageTracer.apply_edges
+    yield TypedLinear, "forward", MessageTracer.typed_linear
     yield _segment, "segment_reduce", readout
     call = nn.Module.__call__
     yield (

@@ -18,8 +18,10 @@ from .graph_tracer import GraphTracer
 from .mailbox import OPERATION, Mailbox
 from .recorder import hidden
 from .reduce_functions import laws_of
+from .typed_products import typed_product
 from .values import Guard
 
+_apply_edges = dgl.DGLGraph.apply_edges
 _reduce_udf = dgl.core.invoke_udf_reduce
 
 
@@ -208,6 +210,44 @@ class MessageTracer(GraphTracer):
         if not is_all(v):
             self._check_all(v, graph.nodes(), "nodes")
         graph.ndata.update(func(_Nodes(graph, {})))
+
+    def apply_edges(
+        self, graph: dgl.DGLGraph, func: Any, edges: Any = ALL,
+        etype: Any = None,
+    ) -> None:  # fmt: skip
+        """Apply a function to edges; the others keep their features."""
+        if is_all(edges) or not isinstance(edges, torch.Tensor):
+            _apply_edges(graph, func, edges, etype)
+            return
+        if dgl.core.is_builtin(func):
+            found = dgl.core.invoke_gsddmm(graph, func)
+        else:
+            found = func(_Edges(self, graph))
+        chosen = torch.zeros(graph.num_edges(), dtype=torch.bool)
+        chosen = chosen.index_fill(0, edges.long(), True)
+        for key, rows in found.items():
+            shape = (-1, *[1] * (rows.dim() - 1))
+            new = rows * chosen.to(rows.dtype).reshape(shape)
+            if key in graph.edata:
+                kept = (~chosen).to(rows.dtype).reshape(shape)
+                new = new + graph.edata[key] * kept
+            graph.edata[key] = new
+
+    def typed_linear(
+        self, module: Any, x: torch.Tensor, x_type: torch.Tensor,
+        sorted_by_type: bool = False,
+    ) -> torch.Tensor:  # fmt: skip
+        """Record DGL's TypedLinear: a product with the matrix of a type."""
+        blocks = None
+        if module.regularizer == "bdd":
+            blocks = (module.num_bases, module.submat_in, module.submat_out)
+        given = (x, module.get_weight(), x_type, blocks)
+        lifted = self.lift(given)
+        with hidden():
+            result = typed_product(*given)
+        value = self.add("call", typed_product, lifted, {}, result)
+        self.bind(result, value)
+        return result
 
     def _check_all(self, given: Any, every: torch.Tensor, what: str) -> None:
         """Refuse some of the nodes or edges; check it on the user's graph."""
