@@ -7,13 +7,14 @@ from typing import Any
 import torch
 
 from ..node_rows import NodeRows
+from ..row_programs.by_training import if_training
+from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
+from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
-from .by_training import if_training
 from .evaluate import Evaluator, check_guards
-from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
@@ -22,7 +23,6 @@ from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
-from .written_rows import write_items
 
 
 class LCVersion:
@@ -100,10 +100,14 @@ class LCVersion:
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
-            return precompute_inputs(
+            found = precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress,
                 out, resume,
             )  # fmt: skip
+        if isinstance(found, InputRows):
+            found.names = [entry.formula for entry in self.inputs]
+            found.filters = tuple(self.report.filters)
+        return found
 
     @property
     def code(self) -> str:
