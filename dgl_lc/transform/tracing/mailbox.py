@@ -102,7 +102,7 @@ class Mailbox:
         finally:
             self._tracer.mailbox = self
 
-    def refuse(self, detail: str, cause: Cause = causes.NOT_A_SUM) -> NoReturn:
+    def reject(self, detail: str, cause: Cause = causes.NOT_A_SUM) -> NoReturn:
         """Refuse the reduce function."""
         self._tracer.refuse(
             cause, OPERATION, f"is not a linear filter: {detail}",
@@ -133,7 +133,7 @@ class Mailbox:
         if "dropout" in name or self._acts_on_each(func, args, kwargs):
             return self._on_each(func, args, kwargs)
         cause = causes.ATTENTION if "softmax" in name else causes.NOT_A_SUM
-        return self.refuse(
+        return self.reject(
             f"{name.strip('_')} is neither a sum nor a mean over the "
             f"messages of a node",
             cause,
@@ -153,7 +153,7 @@ class Mailbox:
     def sum(self, messages: torch.Tensor, law: Law) -> torch.Tensor:
         """Record the sum of the messages of each node, times a factor."""
         if not messages.is_floating_point():
-            self.refuse("the messages are integers")
+            self.reject("the messages are integers")
         if law.power == -1:
             total = dgl.ops.copy_e_mean(self._graph, messages)
         else:
@@ -297,7 +297,7 @@ class Mailbox:
     def _compute(self, func: Callable, operands: tuple, result: Any) -> Any:
         """Compute with the number of messages of each node."""
         if isinstance(result, bool) or func in (int, round):
-            self.refuse("it depends on the number of messages in other ways "
+            self.reject("it depends on the number of messages in other ways "
                         "than by a factor")  # fmt: skip
         func = _OF_TENSORS.get(func, func)
         tensors = [self._each(operand) for operand in operands]
@@ -316,7 +316,7 @@ class Mailbox:
         name = name.strip("_")
         tensors = [t for t in args if isinstance(t, torch.Tensor)]
         if name not in _ARITHMETIC or len(tensors) != 1 or kwargs:
-            self.refuse(f"{name} uses the number of messages in other ways "
+            self.reject(f"{name} uses the number of messages in other ways "
                         f"than by a factor")  # fmt: skip
         (rows,) = tensors
         shape = (-1, *[1] * (rows.dim() - 1))

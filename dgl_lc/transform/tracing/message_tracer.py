@@ -115,7 +115,7 @@ class MessageTracer(GraphTracer):
         """Return a result of a reduce function, for every node."""
         tensor = isinstance(rows, torch.Tensor) and rows.dim() > 0
         if mailbox.holds(rows) or not tensor or mailbox.takes(rows, None):
-            mailbox.refuse(f"it returns {key!r} without a row for each node")
+            mailbox.reject(f"it returns {key!r} without a row for each node")
         # DGL does not call it for a node without messages, and leaves zeros.
         return self.where_messages(graph, rows, None)
 

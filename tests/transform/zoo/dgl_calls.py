@@ -116,6 +116,17 @@ def dense_normed_adjacency():
     return Case(Function(body, a=nn.Linear(IN, HID), b=nn.Linear(HID, OUT)))
 
 
+@transformed("S x")
+def adjacency_written_into_a_matrix():
+    def body(self, g, x):
+        u, v = g.edges()
+        dense = torch.zeros(g.num_nodes(), g.num_nodes())
+        dense[v, u] = 1
+        return dense.to(x) @ self.fc(x)
+
+    return Case(Function(body, fc=nn.Linear(IN, OUT)))
+
+
 @transformed("S² x")
 def sparse_matrix_by_hand():
     def body(self, g, x):

@@ -205,14 +205,3 @@ def noise_on_hidden_values():
     return Case(
         Function(body, fc=nn.Linear(IN, HID), a=dglnn.GraphConv(HID, OUT))
     )
-
-
-@refused("matmul with a matrix of nodes", "for each pair of nodes", "LC030")
-def adjacency_as_a_matrix():
-    def body(self, g, x):
-        u, v = g.edges()
-        dense = torch.zeros(g.num_nodes(), g.num_nodes())
-        dense[v, u] = 1
-        return dense.to(x) @ self.fc(x)
-
-    return Case(Function(body, fc=nn.Linear(IN, OUT)))
