@@ -11,9 +11,11 @@ from typing import Any
 import dgl
 import torch
 from dgl.base import ALL, is_all
+from dgl.frame import Frame
 
 from .. import causes
 from ..linearity import close
+from ..refusals import LCError
 from .graph_tracer import GraphTracer
 from .mailbox import OPERATION, Mailbox
 from .recorder import hidden
@@ -45,6 +47,25 @@ class MessageTracer(GraphTracer):
             with self:
                 return mailbox.call(func, args, dict(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
+
+    def after_refusal(
+        self, error: LCError, function: Callable, args: tuple, kwargs: dict
+    ) -> Any:
+        """Run what was refused; know the features that it wrote as such."""
+        self.mailbox = None
+        result = super().after_refusal(error, function, args, kwargs)
+        graph = args[0] if args else None
+        value = self.trace.values[-1]
+        with hidden():
+            written = []
+            if isinstance(result, Frame):
+                written = [result[key] for key in result]
+            elif isinstance(graph, dgl.DGLGraph) and result is None:
+                written = [*graph.ndata.values(), *graph.edata.values()]
+        for tensor in written:
+            if not self.knows(tensor):
+                self.bind(tensor, value)
+        return result
 
     def _leaf(
         self, original: Callable, module: Any, name: str, args: tuple,

@@ -191,7 +191,7 @@ def ignored_drop_edge():
     )
 
 
-@refused("dgl.DropNode", "drops nodes at random")
+@refused("DropNode", "at random")
 def drop_node():
     def body(self, g, x):
         return self.a(dgl.DropNode(0.2)(g), x)
