@@ -4,7 +4,6 @@ They are patched while a model is traced, and restored in any case. Threads
 other than the one that traces still call the originals.
 """
 
-import builtins
 import math
 import sys
 import threading
@@ -24,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 from .. import causes
 from ..causes import Cause
 from ..refusals import LCError
+from .followed_len import followed_len
 from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import DERIVED, frozen
 from .graph_transforms import computed_graphs, transforms
@@ -114,7 +114,6 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
-    yield builtins, "len", MessageTracer.length
     yield _spmm, "gspmm_internal", MessageTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
     yield _sddmm, "gsddmm_internal", MessageTracer.gsddmm
@@ -322,7 +321,8 @@ def tracing(tracer: MessageTracer) -> Iterator[None]:
                 if callable(original):
                     undo.append((owner, name, owner.__dict__.get(name)))
                     setattr(owner, name, _when_tracing(original, traced))
-            with tracer:
+            length = _when_tracing(len, MessageTracer.length)
+            with followed_len(tracer.model, length), tracer:
                 yield
         finally:
             for owner, name, original in reversed(undo):

@@ -126,7 +126,7 @@ class MessageTracer(GraphTracer):
                 key: self._reduced(graph, mailbox, key, rows)
                 for key, rows in result.items()
             }
-        if not self._model.training:
+        if not self.model.training:
             self._check_reduced(graph, func, messages, result)
         return result
 
