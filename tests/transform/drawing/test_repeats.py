@@ -56,6 +56,20 @@ def test_a_layer_that_is_connected_in_another_way_is_not_folded():
     assert [(r.first, r.times) for r in repeats] == [(1, 7)]
 
 
+def test_layers_that_take_different_features_are_not_folded():
+    def steps(others):
+        found = [ModelStep(SOURCE, "x"), ModelStep(SOURCE, "y")]
+        for layer, other in enumerate(others):
+            last = len(found) - 1 if layer else 0
+            where = f"layers.{layer}"
+            found.append(ModelStep(OPERATIONS, "+", where, (last, other)))
+        return found, [len(found) - 1]
+
+    (repeat,) = find_repeats(*steps([1] * 6))
+    assert repeat.times == 6
+    assert find_repeats(*steps([1, 0, 1, 0, 0, 1])) == []
+
+
 def test_results_of_all_layers_may_be_used_by_one_step():
     steps, _ = residual(5)
     ends = tuple(3 * n for n in range(1, 6))
