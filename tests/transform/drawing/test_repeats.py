@@ -93,6 +93,21 @@ def test_features_that_look_alike_are_not_folded():
     assert find_repeats(steps, [6]) == []
 
 
+def test_a_part_ends_with_the_result_that_is_used():
+    """A layer ends with its activation, not with the next one's product."""
+    steps, ends = [ModelStep(SOURCE, "x", shape="4")], []
+    for layer in range(5):
+        args, where = (len(steps) - 1,), f"layers.{layer}"
+        size = "16 → 16" if layer else "4 → 16"
+        steps.append(ModelStep(OPERATIONS, "@", where, args, size, "16"))
+        args = (len(steps) - 1,)
+        steps.append(ModelStep(OPERATIONS, "relu", "", args, shape="16"))
+        ends.append(len(steps) - 1)
+    steps.append(ModelStep(OPERATIONS, "cat", "", tuple(ends)))
+    (repeat,) = find_repeats(steps, [len(steps) - 1])
+    assert (repeat.first, repeat.times, repeat.used) == (3, 4, {1})
+
+
 def test_a_folded_part_names_all_that_it_stands_for():
     diagram = arrange(*residual(6))
     (part,) = (box for box in diagram.boxes if box.kind == REPEAT)
