@@ -1,5 +1,6 @@
 """The LC version of a model: what lc_transform returns."""
 
+import dataclasses
 import os
 import re
 from typing import Any
@@ -7,17 +8,20 @@ from typing import Any
 import torch
 
 from ..node_rows import NodeRows
+from ..precompute.checks import check_nodes
 from ..row_programs.stacked_rows import stack_words
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
 from .by_training import if_training
+from .drift import Drift, LazyDrift, measure_drift
 from .evaluate import Evaluator, check_guards
 from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
+from .pushed import Pushed
 from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
@@ -42,9 +46,12 @@ class LCVersion:
 
     def __init__(
         self, call: ModelCall, module: LCModule, inputs: list[Input],
-        guards: list[Guard], report: Report,
+        guards: list[Guard], report: Report, pushed: Pushed,
     ) -> None:  # fmt: skip
-        self.module, self.inputs, self.report = module, inputs, report
+        self.module, self.inputs = module, inputs
+        lazy = LazyDrift(self.drift, module)
+        self.report = dataclasses.replace(report, lazy_drift=lazy)
+        self._pushed = pushed
         self._model, self._guards = call.model, guards
         self._call = call
         self._names = set(call.graphs) | set(call.inputs)
@@ -104,6 +111,43 @@ class LCVersion:
                 self.inputs, evaluate, nodes, memory, dtype, device, progress,
                 out, resume,
             )  # fmt: skip
+
+    def drift(
+        self, *args: Any, nodes: Any = None, samples: int = 1000, **kwargs: Any
+    ) -> Drift:
+        """Compare the outputs of the LC version with those of the model.
+
+        Both have the present parameters of :attr:`module`, in evaluation.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arguments of the model's forward. Default: those that
+            lc_transform had.
+        nodes : Tensor, optional
+            Nodes to compare. Default: all nodes, or a sample.
+        samples : int, optional
+            Number of nodes that are drawn from a graph that has more. They
+            are computed from their exact neighbourhoods; if these are too
+            large, from fewer nodes. Default: 1000.
+
+        Returns
+        -------
+        Drift
+            Relative difference of the outputs, share of nodes with the same
+            argmax, and the difference that each operation makes.
+            ``lc.report.drift`` is the one without arguments.
+        """
+        call = self._call
+        if args or kwargs:
+            call = read_call(self._model, args, kwargs)
+        graph = next(iter(call.graphs.values()))
+        chosen = check_nodes(graph, nodes)
+        with torch.no_grad():
+            check_guards(self._guards, Evaluator(call))
+        return measure_drift(
+            call, self.module, self.inputs, self._pushed, chosen, samples
+        )
 
     @property
     def code(self) -> str:
