@@ -10,7 +10,7 @@ from dgl import DGLError
 from torch import nn
 
 from .apply_words import apply_word
-from .filter_words import Word
+from .filter_words import Letter, Word
 from .lc_module import LCModule
 from .linearity import LINEAR
 from .model_inputs import Input
@@ -253,6 +253,7 @@ class _Swap:
         self._parts = parts
         self._kinds = pushed.kinds
         self._exact = pushed.exact_biases
+        self._scaled = pushed.scaled
         self._swapped = swapped
         self._changed = self._find_changed(pushed)
         self._known: dict[tuple[Value, Word], Any] = {}
@@ -291,11 +292,18 @@ class _Swap:
         linear = self._kinds.get(value) in (LINEAR, DROPOUT)
         return value in self._swapped or (linear and value not in self._exact)
 
+    def _letter(self, value: Value, word: Word) -> tuple[Value, Letter] | None:
+        """Return the letter that a value adds to a word, and its source."""
+        # As in the LC version, scaling rows may be an operation at no word.
+        if not word and value in self._scaled:
+            return None
+        return self._parts.letter(value)
+
     def _needed(self, value: Value, word: Word) -> list[tuple[Value, Word]]:
         """Return the values at words that this one is computed from."""
         if value not in self._changed:
             return []
-        found = self._parts.letter(value)
+        found = self._letter(value, word)
         if found is not None:
             source, letter = found
             return [(source, (*word, letter))]
@@ -307,7 +315,7 @@ class _Swap:
         if value not in self._changed:
             return self._apply(word, evaluate(value), value)
         needed = self._needed(value, word)
-        if self._parts.letter(value) is not None:
+        if self._letter(value, word) is not None:
             return self._known[needed[0]]
         there = needed[0][1]
 

@@ -9,14 +9,15 @@ import torch
 
 from ..node_rows import NodeRows
 from ..precompute.checks import check_nodes
+from ..row_programs.by_training import if_training
+from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
+from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
-from .by_training import if_training
 from .drift import Drift, LazyDrift, measure_drift
 from .evaluate import Evaluator, check_guards
-from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
@@ -26,7 +27,6 @@ from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
-from .written_rows import write_items
 
 
 class LCVersion:
@@ -87,11 +87,26 @@ class LCVersion:
             With ``out``: resume an interrupted call, and use the result of an
             earlier one. With False the folder is written again.
         """
+        call = self._read_call("precompute", args, kwargs)
+        evaluate = Evaluator(call)
+        with torch.no_grad():
+            check_guards(self._guards, evaluate)
+            found = precompute_inputs(
+                self.inputs, evaluate, nodes, memory, dtype, device, progress,
+                out, resume,
+            )  # fmt: skip
+        if isinstance(found, InputRows):
+            found.names = [entry.formula for entry in self.inputs]
+            found.filters = tuple(self.report.filters)
+        return found
+
+    def _read_call(self, method: str, args: tuple, kwargs: dict) -> ModelCall:
+        """Read the arguments of a method, which are those of the model."""
         call = read_call(self._model, args, kwargs)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
             refuse(
-                causes.WRONG_CALL, "", "precompute",
+                causes.WRONG_CALL, "", method,
                 f"is called without {', '.join(sorted(lacking))}",
                 "Pass the arguments of the model's forward, as to "
                 "lc_transform",
@@ -99,18 +114,12 @@ class LCVersion:
         for difference in differences(self._call, call):
             refuse(
                 causes.WRONG_CALL, "",
-                "precompute", f"is called with another argument than "
+                method, f"is called with another argument than "
                 f"lc_transform was: {difference}",
                 "Pass the arguments that lc_transform had; only the graph and "
                 "the features may differ, in their values and their size",
             )  # fmt: skip
-        evaluate = Evaluator(call)
-        with torch.no_grad():
-            check_guards(self._guards, evaluate)
-            return precompute_inputs(
-                self.inputs, evaluate, nodes, memory, dtype, device, progress,
-                out, resume,
-            )  # fmt: skip
+        return call
 
     def drift(
         self, *args: Any, nodes: Any = None, samples: int = 1000, **kwargs: Any
@@ -140,7 +149,7 @@ class LCVersion:
         """
         call = self._call
         if args or kwargs:
-            call = read_call(self._model, args, kwargs)
+            call = self._read_call("drift", args, kwargs)
         graph = next(iter(call.graphs.values()))
         chosen = check_nodes(graph, nodes)
         with torch.no_grad():

@@ -18,14 +18,15 @@ from .evaluate import Evaluator
 from .filter_words import Aggregate, Letter, Polynomial, Word, degree
 from .find_filters import FilterFinder
 from .model_inputs import Input
+from .polynomials import PolynomialFinder
 from .pushed import Pushed
 from .recognise import OperationKinds
 from .refusals import LCError
 from .tracing.model_call import ModelCall
 from .tracing.values import Value, after_parts, arguments_of, values_in
 
-#: Nodes and edges that a neighbourhood may have.
-MAX_NODES, MAX_EDGES = 200_000, 5_000_000
+#: Nodes, edges and bytes of values that a neighbourhood may have.
+MAX_NODES, MAX_EDGES, MAX_BYTES = 200_000, 5_000_000, 2**30
 
 
 class Parts:
@@ -33,12 +34,21 @@ class Parts:
 
     def __init__(self, pushed: Pushed, kinds: OperationKinds) -> None:
         self._filters = FilterFinder(pushed.trace)
+        self._polynomials = None
+        if pushed.folded:
+            self._polynomials = PolynomialFinder(self._filters, fold=True)
         self._kinds = kinds
         self._depths: dict[int, int] = {}
 
     def letter(self, value: Value) -> tuple[Value, Letter] | None:
         """Return (source, letter) if a value is a letter times a source."""
-        return self._filters.letter(value) if value.data else None
+        if not value.data or value.trouble:
+            return None
+        if self._polynomials is not None and not value.static:
+            folded = self._polynomials.foldable(value)
+            if folded is not None:
+                return folded
+        return self._filters.letter(value)
 
     def of(self, value: Value) -> list[Value] | None:
         """Return the values to compute it from; None: on the whole graph."""
@@ -118,7 +128,12 @@ class NodeEvaluator(Evaluator):
         self._graph_of: dict[Value, Any] = {}
         words = [entry.word for entry in inputs]
         sources = [*outputs, *(entry.value for entry in inputs)]
+        row = 0
         for value in parts.reached(sources):
+            if value.row_dim is not None:
+                row += (
+                    value.example.nbytes // value.example.shape[value.row_dim]
+                )
             found = parts.letter(value)
             if found is not None:
                 words.append((found[1],))
@@ -129,7 +144,7 @@ class NodeEvaluator(Evaluator):
         self.hops = max(depths)
         self.size = call.num_nodes
         if nodes is not None:
-            self._grow(nodes)
+            self._grow(nodes, min(MAX_NODES, MAX_BYTES // max(row, 1)))
 
     def rows(self, value: Value) -> Any:
         """Return a value at the nodes that were asked for."""
@@ -178,10 +193,11 @@ class NodeEvaluator(Evaluator):
             return result
         for dim, size in enumerate(value.dims):
             if size == "N":
-                result = result.index_select(dim, self._nodes)
+                nodes = self._nodes.to(result.device)
+                result = result.index_select(dim, nodes)
             elif size == "E" and value in self._graph_of:
                 edges = self._edges[self._graph_of[value]]
-                result = result.index_select(dim, edges)
+                result = result.index_select(dim, edges.to(result.device))
         return result
 
     # The neighbourhood
@@ -204,7 +220,7 @@ class NodeEvaluator(Evaluator):
                         "on a graph of at most 1,000 nodes."
                     )
 
-    def _grow(self, seeds: torch.Tensor) -> None:
+    def _grow(self, seeds: torch.Tensor, limit: int) -> None:
         """Find the nodes that are reached, and the edges into them."""
         graphs = {key: self._whole.graph(key) for key in self._local}
         nodes = seeds
@@ -215,7 +231,7 @@ class NodeEvaluator(Evaluator):
             sources = [g.in_edges(_ids(nodes, g))[0] for g in graphs.values()]
             more = torch.cat([nodes, *(s.to(nodes) for s in sources)])
             nodes = _new_last(nodes, more)
-            if len(nodes) > MAX_NODES:
+            if len(nodes) > limit:
                 raise TooLargeError
         place = torch.full((self.call.num_nodes,), -1, dtype=torch.int64)
         place[nodes] = torch.arange(len(nodes))
@@ -223,11 +239,10 @@ class NodeEvaluator(Evaluator):
             u, v, ids = graph.in_edges(_ids(inner, graph), form="all")
             # Edges keep their order, in which sums are computed.
             order = ids.argsort()
-            u, v = place[u[order].long()], place[v[order].long()]
-            self._edges[key] = ids[order].long()
-            self._local[key] = dgl.graph(
-                (u, v), num_nodes=len(nodes), idtype=graph.idtype
-            )
+            u, v, ids = (ends[order].cpu().long() for ends in (u, v, ids))
+            self._edges[key] = ids
+            local = dgl.graph((place[u], place[v]), num_nodes=len(nodes))
+            self._local[key] = local.astype(graph.idtype).to(graph.device)
         self._nodes, self.size = nodes, len(nodes)
 
 
@@ -242,7 +257,7 @@ def _check_edges(graphs: Iterable[dgl.DGLGraph], nodes: torch.Tensor) -> None:
 
 
 def _ids(nodes: torch.Tensor, graph: dgl.DGLGraph) -> torch.Tensor:
-    return nodes.to(graph.idtype)
+    return nodes.to(graph.device, graph.idtype)
 
 
 def _new_last(known: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
