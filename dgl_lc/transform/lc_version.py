@@ -3,9 +3,11 @@
 import dataclasses
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
+from dgl import DGLError
 
 from ..node_rows import NodeRows
 from ..precompute.checks import check_nodes
@@ -16,10 +18,14 @@ from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
-from .drift import Drift, LazyDrift, measure_drift
+from .drawing.draw_lc import draw_lc
+from .drawing.svg import escape
+from .drawing.svg_file import write_svg
+from .drift import Drift, LazyDrift
 from .evaluate import Evaluator, check_guards
 from .input_rows import InputRows
 from .lc_module import LCModule
+from .measure_drift import measure_drift
 from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
 from .pushed import Pushed
@@ -51,9 +57,8 @@ class LCVersion:
         self.module, self.inputs = module, inputs
         lazy = LazyDrift(self.drift, module)
         self.report = dataclasses.replace(report, lazy_drift=lazy)
-        self._pushed = pushed
         self._model, self._guards = call.model, guards
-        self._call = call
+        self._call, self._pushed = call, pushed
         self._names = set(call.graphs) | set(call.inputs)
 
     def precompute(
@@ -188,6 +193,43 @@ class LCVersion:
     ) -> HopLoader:  # fmt: skip
         """Make a :class:`dgl_lc.training.HopLoader` of the inputs."""
         return HopLoader(inputs, nids, labels, **options)
+
+    def draw(self, path: str | os.PathLike) -> Path:
+        """Draw the model and its LC version side by side, as an SVG file.
+
+        Aggregations of the model are in colour and have numbers. The numbers
+        beside the inputs of the LC version say which ones were moved there.
+        Parts that are repeated are drawn once.
+
+        Parameters
+        ----------
+        path : path
+            File to be written; its name ends in ``.svg``. A picture that was
+            drawn before is replaced, any other file is an error.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return write_svg(path, self._picture())
+
+    def _picture(self) -> str:
+        """Write the picture as SVG."""
+        if self._pushed is None:
+            raise DGLError(
+                "draw needs the operations of the original model, which are "
+                "not known here. Draw what lc_transform returns."
+            )
+        return draw_lc(
+            self._model, self._pushed, self.inputs, self.report.filters
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the picture in a notebook."""
+        if self._pushed is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return f'<div style="overflow-x: auto">{self._picture()}</div>'
 
     def __repr__(self) -> str:
         name = type(self._model).__name__

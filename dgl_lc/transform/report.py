@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .._common.bytes import format_bytes
+from .drawing.report_html import report_html
 from .drift import Drift, LazyDrift
 from .filter_words import degree
 from .linearity import AFFINE, LINEAR
@@ -125,6 +126,10 @@ class Report:
         if drift is not None:
             lines.append(str(drift))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show tables in a notebook."""
+        return report_html(self)
 
 
 def find_commuted(pushed: Pushed) -> list[Commuted]:

@@ -19,8 +19,9 @@ from transform.zoo import (
 )
 
 from dgl_lc import LCError, lc_transform
-from dgl_lc.transform import drift as drift_module
-from dgl_lc.transform import neighbourhoods
+from dgl_lc.transform import measure_drift, neighbourhoods
+from dgl_lc.transform.recognise import OperationKinds
+from dgl_lc.transform.swapped_model import SwappedModel
 
 pytestmark = [
     pytest.mark.usefixtures("double_precision"),
@@ -78,16 +79,16 @@ def test_the_difference_is_that_of_the_outputs(name):
 def all_swapped(lc):
     """The outputs of the model after all its operations are swapped."""
     pushed, call = lc._pushed, lc._call
-    kinds = drift_module.OperationKinds(lc.module, pushed.num_nodes)
+    kinds = OperationKinds(lc.module, pushed.num_nodes)
     parts = neighbourhoods.Parts(pushed, kinds)
     values = neighbourhoods.output_values(pushed)
     lc.module.eval()
     evaluate = neighbourhoods.NodeEvaluator(
         call, parts, values, lc.inputs, None
     )
-    groups = drift_module._inexact(pushed)
+    groups = measure_drift._inexact(pushed)
     every = {value for group in groups for value in group}
-    swap = drift_module._Swap(evaluate, parts, pushed, every)
+    swap = SwappedModel(evaluate, parts, pushed, every)
     with torch.no_grad():
         found = [swap.at(value, ()) for value in values]
     return outputs(found)
