@@ -16,6 +16,7 @@ from .problem_order import RANK, in_order, without_consequences
 from .push import check_outputs
 from .recognise import OperationKinds
 from .refusals import LCError, Problem, problem_of
+from .rewrite_messages import rewrite_messages
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.trace_model import trace
@@ -48,6 +49,7 @@ def collect_problems(
     found = [*traced.problems, *other.problems, *training.problems]
     found += _differences(traced, other, training, probe.model)
     found += of_parameters(call, traced)
+    rewrite_messages(traced, probe)
     finder = RootFinder(traced, OperationKinds(probe.model, probe.num_nodes))
     with torch.no_grad():
         roots = list(finder.find())

@@ -55,7 +55,9 @@ class Parts:
         found = self.letter(value)
         if found is not None:
             return [found[0]]
-        if not value.data or not value.static:
+        # A number that is computed from a size is a size as well.
+        size = value.op == "call" and isinstance(value.example, int)
+        if not value.data or not value.static or size:
             return arguments_of(value)
         return arguments_of(value) if self._is_row_wise(value) else None
 

@@ -54,7 +54,11 @@ def expected(model, args, kwargs, lc, nodes=slice(None)):
     return float((mine - its).norm()) / size, mine, its
 
 
-@pytest.mark.parametrize("name", TAKEN)
+#: Models that drop edges in evaluation too, which their LC versions do not.
+_DROP_EDGES = {"ignored_drop_edge"}
+
+
+@pytest.mark.parametrize("name", [n for n in TAKEN if n not in _DROP_EDGES])
 def test_the_difference_is_that_of_the_outputs(name):
     model, args, kwargs, lc = transformed(name)
     whole = lc.drift()

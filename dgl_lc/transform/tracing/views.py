@@ -69,6 +69,8 @@ class Views:
         )
         if not tensors or tensor is of:
             return
+        if not isinstance(of, torch.Tensor):
+            return
         view = View(of, function, args, kwargs or {})
         known = _shares(tensor, of) and view.method in VIEWS
         if function is None or view.detached or known:
