@@ -336,11 +336,19 @@ def check_outputs(trace: Trace) -> None:
                 "features",
                 "Return only tensors with a row for each node", leaf.line,
             )  # fmt: skip
+        if "E" in leaf.dims:
+            refuse(
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
+                f"has shape {leaf.dims}, with a row for each edge (scores of "
+                f"links, for instance), and not for each node",
+                "Transform the encoder, which returns a row for each node, "
+                "and compute values of edges from its output", leaf.line,
+            )  # fmt: skip
         if leaf.row_dim is None and isinstance(leaf.example, torch.Tensor):
             refuse(
                 causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 f"has shape {leaf.dims}, without a row for each node: it "
-                f"mixes nodes (a readout), or has a row for each edge",
+                f"mixes nodes (a readout)",
                 "Transform the part of the model that returns a row for each "
                 "node", leaf.line,
             )  # fmt: skip
