@@ -12,11 +12,11 @@ from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
 from .by_training import if_training
-from .evaluate import Evaluator, check_guards
 from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
+from .on_disk.precompute_steps import precompute_steps
 from .precompute_inputs import precompute_inputs
 from .refusals import refuse
 from .report import Report
@@ -80,7 +80,7 @@ class LCVersion:
             With ``out``: resume an interrupted call, and use the result of an
             earlier one. With False the folder is written again.
         """
-        call = read_call(self._model, args, kwargs)
+        call = read_call(self._model, args, kwargs, may_be_on_disk=True)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
             refuse(
@@ -97,13 +97,13 @@ class LCVersion:
                 "Pass the arguments that lc_transform had; only the graph and "
                 "the features may differ, in their values and their size",
             )  # fmt: skip
-        evaluate = Evaluator(call)
+        options = nodes, memory, dtype, device, progress
         with torch.no_grad():
-            check_guards(self._guards, evaluate)
-            return precompute_inputs(
-                self.inputs, evaluate, nodes, memory, dtype, device, progress,
-                out, resume,
-            )  # fmt: skip
+            if call.on_disk or out is not None:
+                return precompute_steps(
+                    self.inputs, call, self._guards, *options, out, resume
+                )
+            return precompute_inputs(self.inputs, call, self._guards, *options)
 
     @property
     def code(self) -> str:
