@@ -60,16 +60,24 @@ class LCVersion:
         Parameters
         ----------
         *args, **kwargs
-            Arguments of the model's forward: the graph, its features.
+            Arguments of the model's forward: the graph, its features. A
+            :class:`dgl_lc.data.DiskGraph` may take the place of a graph, and
+            :class:`dgl_lc.data.DiskFeatures` or a ``numpy.memmap`` the place
+            of features.
         nodes : Tensor, optional
-            Nodes whose rows are returned, in this order. Default: all.
+            Nodes whose rows are returned, in this order, as ids or as a mask.
+            Default: all.
         memory : int or str, optional
             Bytes that may be allocated, as for
-            :func:`dgl_lc.block_aggregate`.
+            :func:`dgl_lc.block_aggregate`, static values of the model and
+            graphs that it derives included.
         dtype : torch.dtype, optional
-            Type in which the inputs are stored.
+            Type in which the inputs, and steps to them, are stored. Default:
+            that of the features.
         device : optional
-            Device that computes: "cpu".
+            Device that applies filters: "cpu" or "cuda", as for
+            :func:`dgl_lc.block_aggregate`. Static values are computed on the
+            CPU.
         progress : bool, optional
             Whether progress bars are shown.
         out : path, optional

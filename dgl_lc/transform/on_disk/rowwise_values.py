@@ -8,10 +8,10 @@ from torch import nn
 
 from ..linearity import close
 from ..tracing.values import (
-    TRAINING,
     Value,
     arguments_of,
     callable_of,
+    in_evaluation,
     replace,
     tensors_in,
 )
@@ -95,10 +95,8 @@ def _agrees(
     """Tell whether the results for some rows are those among all rows."""
 
     def take(leaf: Any) -> Any:
-        if leaf is TRAINING:
-            return False
         if not isinstance(leaf, Value):
-            return leaf
+            return in_evaluation(leaf)
         if leaf.op == "number":
             own = (leaf.target == "N") == (kind == NODES)
             return len(rows) if own and mode == "sizes" else leaf.example

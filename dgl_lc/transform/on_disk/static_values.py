@@ -18,11 +18,11 @@ from ..memory_count import MemoryCount
 from ..refusals import refuse, refuse_value
 from ..tracing.model_call import ModelCall
 from ..tracing.values import (
-    TRAINING,
     Value,
     after_parts,
     arguments_of,
     callable_of,
+    in_evaluation,
     replace,
 )
 from .edge_values import EdgeValues
@@ -350,10 +350,8 @@ class StaticValues:
         return callable_of(value, self.call.model)(*args, **kwargs)
 
     def _argument(self, leaf: Any) -> Any:
-        if leaf is TRAINING:
-            return False
         if not isinstance(leaf, Value):
-            return leaf
+            return in_evaluation(leaf)
         return self.fixed(leaf) if domain(leaf) == FIXED else self.vector(leaf)
 
     # Values of edges
