@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from ..row_programs.by_training import if_training
 from ..row_programs.stacked_rows import stack_words, take_words
-from .by_training import if_training
 from .filter_words import Word
 from .lc_module import LCModule, build_module, share_parts
 from .pushed import Place, Pushed

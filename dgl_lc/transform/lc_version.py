@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from ..node_rows import NodeRows
+from ..row_programs.by_training import if_training
+from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
+from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
-from .by_training import if_training
-from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
@@ -22,7 +23,6 @@ from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
-from .written_rows import write_items
 
 
 class LCVersion:
@@ -108,10 +108,17 @@ class LCVersion:
         options = nodes, memory, dtype, device, progress
         with torch.no_grad():
             if call.on_disk or out is not None:
-                return precompute_steps(
+                found = precompute_steps(
                     self.inputs, call, self._guards, *options, out, resume
                 )
-            return precompute_inputs(self.inputs, call, self._guards, *options)
+            else:
+                found = precompute_inputs(
+                    self.inputs, call, self._guards, *options
+                )
+        if isinstance(found, InputRows):
+            found.names = [entry.formula for entry in self.inputs]
+            found.filters = tuple(self.report.filters)
+        return found
 
     @property
     def code(self) -> str:

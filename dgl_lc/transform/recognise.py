@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..row_programs.written_rows import write_items, write_view
 from . import causes
 from .linearity import LINEAR, NONLINEAR, close, linearity
 from .refusals import (
@@ -30,7 +31,6 @@ from .tracing.values import (
     replace,
     tensors_in,
 )
-from .written_rows import write_items, write_view
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
 

@@ -13,8 +13,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
+from ...row_programs.in_autocast import InAutocast, active_autocast
 from .. import causes
-from ..in_autocast import InAutocast, active_autocast
 from ..refusals import LCError
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of

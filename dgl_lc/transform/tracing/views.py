@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..written_rows import VIEWS, write_view
+from ...row_programs.written_rows import VIEWS, write_view
 from .values import Value, name_of
 
 if TYPE_CHECKING:
