@@ -2,9 +2,11 @@
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
+from dgl import DGLError
 
 from ..node_rows import NodeRows
 from ..row_programs.by_training import if_training
@@ -14,11 +16,15 @@ from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
+from .drawing.draw_lc import draw_lc
+from .drawing.svg import escape
+from .drawing.svg_file import write_svg
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
 from .on_disk.precompute_steps import precompute_steps
 from .precompute_inputs import precompute_inputs
+from .pushed import Pushed
 from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
@@ -42,11 +48,11 @@ class LCVersion:
 
     def __init__(
         self, call: ModelCall, module: LCModule, inputs: list[Input],
-        guards: list[Guard], report: Report,
+        guards: list[Guard], report: Report, pushed: Pushed | None = None,
     ) -> None:  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
         self._model, self._guards = call.model, guards
-        self._call = call
+        self._call, self._pushed = call, pushed
         self._names = set(call.graphs) | set(call.inputs)
 
     def precompute(
@@ -150,6 +156,43 @@ class LCVersion:
     ) -> HopLoader:  # fmt: skip
         """Make a :class:`dgl_lc.training.HopLoader` of the inputs."""
         return HopLoader(inputs, nids, labels, **options)
+
+    def draw(self, path: str | os.PathLike) -> Path:
+        """Draw the model and its LC version side by side, as an SVG file.
+
+        Aggregations of the model are in colour and have numbers. The numbers
+        beside the inputs of the LC version say which ones were moved there.
+        Parts that are repeated are drawn once.
+
+        Parameters
+        ----------
+        path : path
+            File to be written; its name ends in ``.svg``. A picture that was
+            drawn before is replaced, any other file is an error.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return write_svg(path, self._picture())
+
+    def _picture(self) -> str:
+        """Write the picture as SVG."""
+        if self._pushed is None:
+            raise DGLError(
+                "draw needs the operations of the original model, which are "
+                "not known here. Draw what lc_transform returns."
+            )
+        return draw_lc(
+            self._model, self._pushed, self.inputs, self.report.filters
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the picture in a notebook."""
+        if self._pushed is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return f'<div style="overflow-x: auto">{self._picture()}</div>'
 
     def __repr__(self) -> str:
         name = type(self._model).__name__

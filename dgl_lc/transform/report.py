@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .._common.bytes import format_bytes
+from .drawing.report_html import report_html
 from .filter_words import degree
 from .linearity import AFFINE, LINEAR
 from .model_inputs import FilterNames, Input
@@ -108,6 +109,10 @@ class Report:
             lines.extend(f"  {entry}" for entry in self.inexact)
         lines.append(f"checked: {self.checked}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show tables in a notebook."""
+        return report_html(self)
 
 
 def find_commuted(pushed: Pushed) -> list[Commuted]:

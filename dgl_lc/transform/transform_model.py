@@ -178,7 +178,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
         module._row_needs = needs_of(inputs, report.filters)
-        return LCVersion(call, module, inputs, traced.guards, report)
+        return LCVersion(call, module, inputs, traced.guards, report, pushed)
     except LCError:
         raise
     except Exception as error:
