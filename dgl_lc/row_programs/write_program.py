@@ -111,7 +111,7 @@ def _steps_of(module: RowModule) -> tuple[list[Step], Any]:
     def known(leaf: Any) -> Any:
         return done[leaf] if isinstance(leaf, fx.Node) else leaf
 
-    inputs = len(module.graph.find_nodes(op="placeholder"))
+    inputs = sum(node.op == "placeholder" for node in module.graph.nodes)
     for node in module.graph.nodes:
         args, kwargs = replace((node.args, node.kwargs), known)
         if node.op == "output":

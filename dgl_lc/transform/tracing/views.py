@@ -66,6 +66,8 @@ class Views:
         """Remember a tensor, if it is a view that can be followed."""
         if not isinstance(tensor, torch.Tensor) or tensor is of:
             return
+        if not isinstance(of, torch.Tensor):
+            return
         view = View(of, function, args, kwargs or {})
         known = _shares(tensor, of) and view.method in VIEWS
         if function is None or view.detached or known:
