@@ -27,6 +27,7 @@ from .input_rows import InputRows
 from .lc_module import LCModule
 from .measure_drift import measure_drift
 from .model_inputs import Input
+from .on_disk.precompute_steps import precompute_steps
 from .precompute_inputs import precompute_inputs
 from .pushed import Pushed
 from .refusals import refuse
@@ -72,16 +73,24 @@ class LCVersion:
         Parameters
         ----------
         *args, **kwargs
-            Arguments of the model's forward: the graph, its features.
+            Arguments of the model's forward: the graph, its features. A
+            :class:`dgl_lc.data.DiskGraph` may take the place of a graph, and
+            :class:`dgl_lc.data.DiskFeatures` or a ``numpy.memmap`` the place
+            of features.
         nodes : Tensor, optional
-            Nodes whose rows are returned, in this order. Default: all.
+            Nodes whose rows are returned, in this order, as ids or as a mask.
+            Default: all.
         memory : int or str, optional
             Bytes that may be allocated, as for
-            :func:`dgl_lc.block_aggregate`.
+            :func:`dgl_lc.block_aggregate`, static values of the model and
+            graphs that it derives included.
         dtype : torch.dtype, optional
-            Type in which the inputs are stored.
+            Type in which the inputs, and steps to them, are stored. Default:
+            that of the features.
         device : optional
-            Device that computes: "cpu".
+            Device that applies filters: "cpu" or "cuda", as for
+            :func:`dgl_lc.block_aggregate`. Static values are computed on the
+            CPU.
         progress : bool, optional
             Whether progress bars are shown.
         out : path, optional
@@ -92,22 +101,28 @@ class LCVersion:
             With ``out``: resume an interrupted call, and use the result of an
             earlier one. With False the folder is written again.
         """
-        call = self._read_call("precompute", args, kwargs)
-        evaluate = Evaluator(call)
+        call = self._read_call("precompute", args, kwargs, may_be_on_disk=True)
+        options = nodes, memory, dtype, device, progress
         with torch.no_grad():
-            check_guards(self._guards, evaluate)
-            found = precompute_inputs(
-                self.inputs, evaluate, nodes, memory, dtype, device, progress,
-                out, resume,
-            )  # fmt: skip
+            if call.on_disk or out is not None:
+                found = precompute_steps(
+                    self.inputs, call, self._guards, *options, out, resume
+                )
+            else:
+                found = precompute_inputs(
+                    self.inputs, call, self._guards, *options
+                )
         if isinstance(found, InputRows):
             found.names = [entry.formula for entry in self.inputs]
             found.filters = tuple(self.report.filters)
         return found
 
-    def _read_call(self, method: str, args: tuple, kwargs: dict) -> ModelCall:
+    def _read_call(
+        self, method: str, args: tuple, kwargs: dict,
+        may_be_on_disk: bool = False,
+    ) -> ModelCall:  # fmt: skip
         """Read the arguments of a method, which are those of the model."""
-        call = read_call(self._model, args, kwargs)
+        call = read_call(self._model, args, kwargs, may_be_on_disk)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
             refuse(
