@@ -19,6 +19,7 @@ from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.trace_model import trace
 from .tracing.values import Trace, Value, values_in
+from .training_dropout import add_training_dropout
 
 #: Causes that a model's author knows by name come first, in this order, then
 #: those of Python and torch, then those that may follow from others.
@@ -53,6 +54,7 @@ def collect_problems(
     other = trace(make_probe(call, seed + 1), False, *how)
     training = trace(make_probe(call, seed), True, *how)
     found = [*traced.problems, *other.problems, *training.problems]
+    add_training_dropout(traced, other, training, probe.model)
     found += _differences(traced, other, training)
     found += _of_parameters(call, traced)
     finder = RootFinder(traced, OperationKinds(probe.model, probe.num_nodes))
