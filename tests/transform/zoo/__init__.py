@@ -10,9 +10,11 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     convolutions,  # noqa: F401
+    published,  # noqa: F401
     refused,  # noqa: F401
     refused_causes,  # noqa: F401
     refused_numbers,  # noqa: F401
+    row_functions,  # noqa: F401
     torch_styles,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
