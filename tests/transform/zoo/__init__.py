@@ -10,6 +10,7 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     convolutions,  # noqa: F401
+    polynomials,  # noqa: F401
     published,  # noqa: F401
     refused,  # noqa: F401
     refused_causes,  # noqa: F401
