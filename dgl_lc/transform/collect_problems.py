@@ -21,6 +21,7 @@ from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.trace_model import trace
 from .tracing.values import Trace, Value, values_in
+from .training_dropout import add_training_dropout
 
 #: A problem, and the place of its value among all values.
 Placed = tuple[int, Problem]
@@ -47,6 +48,7 @@ def collect_problems(
     other = trace(make_probe(call, seed + 1), False, *how)
     training = trace(make_probe(call, seed), True, *how)
     found = [*traced.problems, *other.problems, *training.problems]
+    add_training_dropout(traced, other, training, probe.model)
     found += _differences(traced, other, training, probe.model)
     found += of_parameters(call, traced)
     rewrite_messages(traced, probe)
