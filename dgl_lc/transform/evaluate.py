@@ -19,6 +19,7 @@ from .tracing.graph_transforms import COMPUTED, compute_graph
 from .tracing.model_call import ModelCall
 from .tracing.values import (
     Guard,
+    PerNode,
     Value,
     after_parts,
     arguments_of,
@@ -141,16 +142,19 @@ class Evaluator:
 
     def _bytes(self, value: Value) -> int:
         """Count the bytes of a value, before it is computed."""
-        graphs = [*self.call.graphs.values(), *self._graphs.values()]
-        sizes = {
-            "N": self.call.num_nodes,
-            "E": max(graph.num_edges() for graph in graphs),
-            None: self.call.num_nodes,
-        }
         if not isinstance(value.example, torch.Tensor):
             return 0
-        count = prod(sizes.get(d, d) for d in value.dims)
-        return count * value.example.element_size()
+        graphs = [*self.call.graphs.values(), *self._graphs.values()]
+        nodes = self.call.num_nodes
+        edges = max(graph.num_edges() for graph in graphs)
+        sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
+
+        def size(dim: Any) -> int:
+            if isinstance(dim, PerNode):
+                return dim.rows * nodes
+            return sizes.get(dim, dim)
+
+        return prod(map(size, value.dims)) * value.example.element_size()
 
     def _evaluate(self, value: Value) -> Any:
         """Compute a value from the values of its arguments."""
