@@ -51,6 +51,7 @@ _ARGUMENTS: dict[str, str] = {
     "Hardswish": "inplace",
     "Hardtanh": "min_val max_val inplace",
     "Identity": "",
+    "InstanceNorm1d": _BATCH_NORM,
     "LSTM": f"{_RNN} proj_size",
     "LSTMCell": "input_size hidden_size bias",
     "LayerNorm": "normalized_shape eps elementwise_affine bias",

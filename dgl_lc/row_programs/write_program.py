@@ -146,7 +146,7 @@ def _step(node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Step:
         return Step(call, check_path(target), args, kwargs)
     name: str | None
     if node.op == "call_method":
-        name = f"tensor.{target}"
+        name = _name_of_method(target)
     elif target is getattr:
         name, args = f"property.{args[1]}", args[:1]
     else:
@@ -160,6 +160,14 @@ def _step(node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Step:
         )
     assert name is not None
     return Step(name, "", args, kwargs)
+
+
+def _name_of_method(method: str) -> str:
+    """Return the name of a method; ``__invert__`` is an operator."""
+    if not method.startswith("__"):
+        return f"tensor.{method}"
+    name = f"operator.{method.strip('_')}"
+    return name if find_call(name) else f"{name}_"
 
 
 # Modules and tensors
