@@ -265,6 +265,10 @@ class _PartsReader:
                 raise BadValueError(f"it has no tensor {path}")
             if found.layout != torch.strided or found.is_quantized:
                 raise BadValueError(f"{path} is not a plain tensor")
+            held = found.untyped_storage().nbytes()
+            if found.numel() * found.element_size() > held:
+                # One number that stands for any number of them.
+                raise BadValueError(f"{path} has more numbers than the file")
         marked = entry.get(flag, False)
         if type(marked) is not bool:
             raise BadValueError(f"{path}: {flag} should be true or false")

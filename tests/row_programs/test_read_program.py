@@ -256,6 +256,8 @@ def test_tensors_have_to_be_those_of_the_program():
     refused(program(), "no place in Linear", wide)
     refused(program(), "belongs to nothing", {**tensors, "x": torch.ones(1)})
     refused(program(), "belongs to nothing", {**tensors, 3: torch.ones(1)})
+    huge = {**tensors, "conv.weight": torch.zeros(1).expand(2**40)}
+    refused(program(), "more numbers than the file", huge)
     refused(program(), "missing", [])
 
 
