@@ -17,6 +17,7 @@ from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.model_call import ModelCall
 from .tracing.values import (
     Guard,
+    PerNode,
     Value,
     after_parts,
     arguments_of,
@@ -135,7 +136,10 @@ class Evaluator:
         }
         if not isinstance(value.example, torch.Tensor):
             return 0
-        count = prod(sizes.get(d, d) for d in value.dims)
+        count = prod(
+            d.rows * sizes["N"] if isinstance(d, PerNode) else sizes.get(d, d)
+            for d in value.dims
+        )
         return count * value.example.element_size()
 
     def _evaluate(self, value: Value) -> Any:
