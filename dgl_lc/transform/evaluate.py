@@ -11,9 +11,11 @@ from dgl.base import ALL
 
 from ..precompute.graph.in_edges import in_edges
 from . import causes
+from .matrix_filters import graph_of_matrix
 from .memory_count import MemoryCount
 from .refusals import refuse, refuse_value
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
+from .tracing.graph_transforms import COMPUTED, compute_graph
 from .tracing.model_call import ModelCall
 from .tracing.values import (
     Guard,
@@ -60,13 +62,21 @@ class Evaluator:
             return self.call.graphs[key]
         if key not in self._graphs:
             name, base, args, kwargs = key
-            function = getattr(dgl, name)
-            source = self.graph(base)
-            # DGL lists the edges, copies them, and sorts what it needs.
-            made = graph_bytes(source)
-            with self.memory.holding(2 * made, f"dgl.{name}"):
-                self._graphs[key] = function(source, *args, **dict(kwargs))
-            self.memory.hold(made, f"the graph that dgl.{name} made")
+            if name == "matrix":
+                self._graphs[key] = graph_of_matrix(self(args))
+            else:
+                source = self.graph(base)
+                # DGL lists the edges, copies them, and sorts what it needs.
+                size = 2 * graph_bytes(source)
+                with self.memory.holding(size, f"the graph of {name}"):
+                    if name in COMPUTED:
+                        found = compute_graph(name, args, source)
+                    else:
+                        function = getattr(dgl, name)
+                        found = function(source, *args, **dict(kwargs))
+                self._graphs[key] = found
+            made = graph_bytes(self._graphs[key])
+            self.memory.hold(made, f"the graph of {name}")
         return self._graphs[key]
 
     def degrees(self, key: Any, name: str) -> torch.Tensor:

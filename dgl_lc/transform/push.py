@@ -8,6 +8,7 @@ word, and a static value at a word is an input, to be precomputed.
 """
 
 import operator
+from typing import NoReturn
 
 import torch
 
@@ -33,9 +34,14 @@ from .tracing.values import (
 _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
 
 
+#: Words of one operation after which counting stops.
+_MOST_WORDS = 5_000
+
+
 def push(
-    trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
-) -> Pushed:
+    trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool,
+    max_inputs: int = 256,
+) -> Pushed:  # fmt: skip
     """Push all filters of a model down to its inputs.
 
     Parameters
@@ -45,17 +51,21 @@ def push(
         filter.
     exact_bias : bool
         Whether a bias at a word is aggregated too, as S 1 b.
+    max_inputs : int
+        Number of inputs above which the model is refused.
     """
     check_outputs(trace)
-    return _Pusher(trace, kinds, fold, exact_bias).push()
+    return _Pusher(trace, kinds, fold, exact_bias, max_inputs).push()
 
 
 class _Pusher:
     """Decides for every value and word what becomes of it."""
 
     def __init__(
-        self, trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
-    ) -> None:
+        self, trace: Trace, kinds: OperationKinds, fold: bool,
+        exact_bias: bool, max_inputs: int,
+    ) -> None:  # fmt: skip
+        self._max_inputs = max_inputs
         # Pushing adds values: products of edge weights, a column of ones.
         self._trace = Trace(list(trace.values), trace.guards, trace.output)
         self._kinds = kinds
@@ -65,6 +75,7 @@ class _Pusher:
         self._attached: dict[int, bool] = {}
         self._places: dict[tuple[Value, Word], Place] = {}
         self._needs: dict[Value, list[Word]] = {}
+        self._needed: set[tuple[Value, Word]] = set()
         self._inputs: dict[tuple[Value, Word], None] = {}
         self._folded: dict[Polynomial, None] = {}
 
@@ -85,6 +96,8 @@ class _Pusher:
                 "the output", "does not depend on the features",
                 "Pass the features too: lc_transform(model, g, x)",
             )  # fmt: skip
+        if len(self._inputs) > self._max_inputs:
+            self._refuse_number(f"{len(self._inputs):,}")
         needs = self._sorted_needs()
         return Pushed(
             trace=self._trace,
@@ -129,10 +142,26 @@ class _Pusher:
         place = self._places[value, word] = self._resolve(value, word)
         if place.kind == "op":
             words = self._needs.setdefault(place.value, [])
-            if place.word not in words:
+            if (place.value, place.word) not in self._needed:
+                self._needed.add((place.value, place.word))
                 words.append(place.word)
+            most = max(self._max_inputs, _MOST_WORDS)
+            if len(words) > most:
+                self._refuse_number(f"more than {most:,}")
         elif place.kind == "input":
             self._inputs[place.value, place.word] = None
+
+    def _refuse_number(self, count: str) -> NoReturn:
+        """Refuse a model that has too many inputs."""
+        refuse(
+            causes.TOO_MANY_INPUTS, "", "the number of inputs",
+            f"would be {count}: each product of filters is an input, and "
+            f"their number grows exponentially with the layers of a model "
+            f"that adds several filters (one for each type of edges, for "
+            f"instance), and at most {self._max_inputs:,} are allowed",
+            "Use fewer layers or types, fold=True, or raise max_inputs if "
+            "there is room for them",
+        )  # fmt: skip
 
     def _scales_rows(self, value: Value) -> bool:
         """Return whether it multiplies each row by a static number."""
@@ -162,6 +191,9 @@ class _Pusher:
             return Place("shared", value, ())
         turned = value.node_rows is not None and value.row_dim != 0
         if value.static and not turned and not _is_transparent(value):
+            if value.target is torch.zeros:
+                # Filters of zeros are zeros.
+                word = ()
             self._check_input(value, word)
             return Place("input", value, word)
         if "E" in value.dims or value.op in ("edges", "softmax"):

@@ -21,7 +21,9 @@ from .push import push
 from .recognise import OperationKinds
 from .refusals import LCError, Problem, first_line, refusal, refuse
 from .report import find_commuted, make_report
+from .rewrite_messages import rewrite_messages
 from .tracing.dgl_hooks import LOCK
+from .tracing.graph_transforms import keeping_edges
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
@@ -36,6 +38,7 @@ class _Options:
     exact_bias: bool
     ignore_edge_dropout: bool
     copy: bool
+    max_inputs: int
 
 
 def lc_transform(
@@ -45,6 +48,7 @@ def lc_transform(
     bias: str = "outside",
     ignore_edge_dropout: bool = False,
     copy: bool = False,
+    max_inputs: int = 256,
     **kwargs: Any,
 ) -> LCVersion:
     r"""Transform a model so that it needs no graph.
@@ -74,6 +78,9 @@ def lc_transform(
     copy : bool, optional
         Whether the LC version gets parameters of its own. Default: False,
         it shares those of the model.
+    max_inputs : int, optional
+        Number of inputs above which a model is refused: it can grow
+        exponentially with the layers of a model. Default: 256.
 
     Returns
     -------
@@ -115,7 +122,9 @@ def lc_transform(
             'Use bias="outside" or bias="exact"',
         )  # fmt: skip
     call = read_call(model, args, kwargs)
-    options = _Options(fold, bias == "exact", ignore_edge_dropout, copy)
+    options = _Options(
+        fold, bias == "exact", ignore_edge_dropout, copy, max_inputs
+    )
     with (
         LOCK,
         torch.random.fork_rng(devices=[]),
@@ -167,7 +176,9 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         probe = make_probe(call, seed)
         traced = _trace(call, probe, seed, options)
         kinds = OperationKinds(probe.model, probe.num_nodes)
-        pushed = push(traced, kinds, options.fold, options.exact_bias)
+        pushed = push(
+            traced, kinds, options.fold, options.exact_bias, options.max_inputs
+        )
         with torch.no_grad():
             check_guards(traced.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)
@@ -175,7 +186,8 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         module = emit(model, pushed, [entry.name for entry in inputs])
         commuted = find_commuted(pushed)
         exact = all(entry.is_exact for entry in commuted)
-        checked = check(call, module, inputs, pushed, exact)
+        with keeping_edges(options.ignore_edge_dropout):
+            checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
         module._row_needs = needs_of(inputs, report.filters)
         return LCVersion(call, module, inputs, traced.guards, report, pushed)
@@ -195,8 +207,10 @@ def _trace(
 ) -> Trace:
     """Run the model on two probes and in training; make one trace of it."""
     how = options.exact_bias, options.ignore_edge_dropout
-    return unify(
+    unified = unify(
         trace(probe, False, *how),
         trace(make_probe(call, seed + 1), False, *how),
         trace(make_probe(call, seed), True, *how),
     )
+    rewrite_messages(unified, probe)
+    return unified

@@ -41,6 +41,8 @@ class ModelCall:
         and NumPy arrays may take their place in ``lc.precompute``.
     attributes : dict
         Names of the graphs and inputs that the model holds, by their ids.
+    originals : dict
+        For a probe: the user's graphs that its graphs resemble, by name.
     """
 
     model: nn.Module
@@ -49,6 +51,7 @@ class ModelCall:
     graphs: dict[str, Any] = field(default_factory=dict)
     inputs: dict[str, Any] = field(default_factory=dict)
     attributes: dict[int, str] = field(default_factory=dict)
+    originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
 
     @property
     def num_nodes(self) -> int:
