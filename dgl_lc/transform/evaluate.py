@@ -122,7 +122,7 @@ class Evaluator:
         with self.memory.holding(2 * self._bytes(value), what):
             found = self._evaluate(value)
         # A view of another tensor takes nothing, which is not known here.
-        size = sum(tensor.nbytes for tensor in tensors_in(found))
+        size = sum(map(_tensor_bytes, tensors_in(found)))
         self.memory.hold(size, what)
         self._held += size
         return found
@@ -206,6 +206,15 @@ class Evaluator:
                 "was called",
             )  # fmt: skip
         return features[name]
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> int:
+    """Count the bytes of a tensor, dense or sparse."""
+    if tensor.layout == torch.strided:
+        return tensor.nbytes
+    # Both indices of each entry, and its value.
+    entries = tensor._nnz()
+    return entries * (16 + tensor.element_size())
 
 
 def graph_bytes(graph: dgl.DGLGraph) -> int:
