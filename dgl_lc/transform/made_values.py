@@ -71,6 +71,22 @@ class MadeValues:
         like = next(arg for arg in args if isinstance(arg, Value))
         return self.make("call", function, args, dims, like)
 
+    def parameter(self, name: str, like: Value) -> Value:
+        """Make a parameter of the model, by its name."""
+        made = self.make("param", name, (), (), like)
+        made.learned, made.dims = True, tuple(made.example.shape)
+        return made
+
+    def constant(self, tensor: torch.Tensor, like: Value) -> Value:
+        """Make a constant tensor."""
+        made = Value(
+            self._next_id, "const", None, (), {}, like.where, tensor,
+            dims=tuple(tensor.shape), line=like.line,
+        )  # fmt: skip
+        self._next_id += 1
+        self._new.append(made)
+        return made
+
     def make(
         self, op: str, target: Any, args: tuple, dims: tuple, like: Value,
         kwargs: dict | None = None,
@@ -84,7 +100,8 @@ class MadeValues:
             dims=dims, line=like.line,
         )  # fmt: skip
         used = arguments_of(made)
-        made.data = op not in ("call", "module") or any(v.data for v in used)
+        of_graph = op in ("aggregate", "edges", "graph")
+        made.data = of_graph or any(v.data for v in used)
         made.random = any(v.random for v in used)
         made.learned = any(v.learned for v in used)
         if op == "module":
