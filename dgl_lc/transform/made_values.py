@@ -92,7 +92,7 @@ class MadeValues:
         kwargs: dict | None = None,
     ) -> Value:  # fmt: skip
         """Make a value; it is called where the value ``like`` is."""
-        key = (op, target, args, tuple((kwargs or {}).items()))
+        key = (op, target, _frozen(args), _frozen(kwargs or {}))
         if key in self._known:
             return self._known[key]
         made = Value(
@@ -111,3 +111,14 @@ class MadeValues:
         self._new.append(made)
         self._known[key] = made
         return made
+
+
+def _frozen(item: Any) -> Any:
+    """Turn lists and dicts into tuples, which can be keys."""
+    if isinstance(item, (list, tuple)):
+        return (type(item).__name__, *map(_frozen, item))
+    if isinstance(item, dict):
+        return tuple((key, _frozen(part)) for key, part in item.items())
+    if isinstance(item, slice):
+        return ("slice", _frozen((item.start, item.stop, item.step)))
+    return item

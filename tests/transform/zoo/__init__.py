@@ -13,6 +13,7 @@ from . import (
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
+    message_styles,  # noqa: F401
     refused,  # noqa: F401
     refused_causes,  # noqa: F401
     refused_numbers,  # noqa: F401
