@@ -261,6 +261,6 @@ def _variable(value: Value) -> str:
     elif value.where:
         name = f"{value.where}_{name}"
     name = re.sub(r"\W", "_", name)
-    if name[0].isdigit() or keyword.iskeyword(name):
+    if name[0].isdigit() or keyword.iskeyword(name) or name == "self":
         name = f"layer_{name}"
     return name

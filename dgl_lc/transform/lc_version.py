@@ -128,6 +128,9 @@ class LCVersion:
         ):  # fmt: skip
             prefix = function.__module__.replace(".", "_") + "_"
             text = text.replace(prefix, shown)
+        for name, path in self.module.__dict__["_part_paths"].items():
+            part = f"getattr(self, {path!r})".replace("\\", r"\\")
+            text = re.sub(rf"\bself\.{name}\b", part, text)
         return text
 
     def rows(
