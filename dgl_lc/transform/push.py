@@ -183,10 +183,13 @@ class _Pusher:
             if not value.data:
                 return Place("shared", value, ())
             step = self._step(value, word)
-            if step is None:
+            if step is not None:
+                value, letters = step
+                word = word + letters
+            elif word and value.counted is not None:
+                value = _counted(value)
+            else:
                 break
-            value, letters = step
-            word = word + letters
         if value.op == "number" or value.count is not None:
             return Place("shared", value, ())
         turned = value.node_rows is not None and value.row_dim != 0
@@ -296,6 +299,17 @@ def _is_zeros(value: Value) -> bool:
     """Return whether it is zeros, which stay zeros at every word."""
     made = value.op == "call" and value.target is torch.zeros
     return made and value.row_dim == 0 and value.example.is_floating_point()
+
+
+def _counted(value: Value) -> Value:
+    """Return an embedding as a function of one-hot columns, or refuse it."""
+    if isinstance(value.counted, Value):
+        return value.counted
+    return refuse_value(
+        causes.INTEGERS, value,
+        f"is an embedding that is aggregated, and {value.counted}",
+        "Give fewer categories, or pass floating-point features",
+    )  # fmt: skip
 
 
 def _is_transparent(value: Value) -> bool:

@@ -65,6 +65,10 @@ class OperationKinds:
         self.num_nodes = num_nodes
         self._found: dict[int, str] = {}
 
+    def module(self, value: Value) -> nn.Module:
+        """Return the module that a value calls."""
+        return self._model.get_submodule(value.target)
+
     def of(self, value: Value) -> str:
         """Return the kind of an operation, or refuse what mixes nodes."""
         if value.id not in self._found:
