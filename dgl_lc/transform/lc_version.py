@@ -9,6 +9,7 @@ import torch
 from ..node_rows import NodeRows
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
+from .assumptions import Assumption, check_assumptions
 from .evaluate import Evaluator, check_guards
 from .input_rows import InputRows
 from .lc_module import LCModule
@@ -39,9 +40,11 @@ class LCVersion:
     def __init__(
         self, call: ModelCall, module: LCModule, inputs: list[Input],
         guards: list[Guard], report: Report,
+        assumptions: tuple[Assumption, ...] = (),
     ) -> None:  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
         self._model, self._guards = call.model, guards
+        self._assumptions = assumptions
         self._call = call
         self._names = set(call.graphs) | set(call.inputs)
 
@@ -95,6 +98,7 @@ class LCVersion:
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
+            check_assumptions(self._assumptions, evaluate)
             return precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress,
                 out, resume,

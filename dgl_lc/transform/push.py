@@ -11,14 +11,18 @@ import operator
 
 import torch
 
+from .assumptions import Assumption
+from .equal_words import EqualWords
 from .evaluate import refuse_trouble
 from .filter_words import Aggregate, Diagonal, Polynomial, Word, degree
 from .find_filters import FilterFinder
+from .input_basis import find_basis
 from .linearity import LINEAR
 from .polynomials import PolynomialFinder
-from .pushed import Place, Pushed
+from .pushed import Place, Pushed, StaticAtWord
 from .recognise import OperationKinds
 from .refusals import refuse
+from .simplify import Simplified
 from .tracing.values import (
     Trace,
     Value,
@@ -33,31 +37,40 @@ _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
 
 
 def push(
-    trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
+    simplified: Simplified,
+    kinds: OperationKinds,
+    words: EqualWords,
+    fold: bool,
+    exact_bias: bool,
 ) -> Pushed:
     """Push all filters of a model down to its inputs.
 
     Parameters
     ----------
+    words : EqualWords
+        Finder of words that are equal as products: they become one.
     fold : bool
         Whether every polynomial with constant coefficients becomes one
         filter.
     exact_bias : bool
         Whether a bias at a word is aggregated too, as S 1 b.
     """
-    _check_outputs(trace)
-    return _Pusher(trace, kinds, fold, exact_bias).push()
+    _check_outputs(simplified.trace)
+    pusher = _Pusher(simplified.trace, kinds, words, fold, exact_bias)
+    return pusher.push(simplified.assumptions)
 
 
 class _Pusher:
     """Decides for every value and word what becomes of it."""
 
     def __init__(
-        self, trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool
-    ) -> None:
+        self, trace: Trace, kinds: OperationKinds, words: EqualWords,
+        fold: bool, exact_bias: bool,
+    ) -> None:  # fmt: skip
         # Pushing adds values: products of edge weights, a column of ones.
         self._trace = Trace(list(trace.values), trace.guards, trace.output)
         self._kinds = kinds
+        self._words = words
         self._filters = FilterFinder(self._trace)
         self._polynomials = PolynomialFinder(self._filters, fold)
         self._ones = _add_ones(self._trace) if exact_bias else None
@@ -67,7 +80,7 @@ class _Pusher:
         self._inputs: dict[tuple[Value, Word], None] = {}
         self._folded: dict[Polynomial, None] = {}
 
-    def push(self) -> Pushed:
+    def push(self, assumptions: tuple[Assumption, ...]) -> Pushed:
         """Find all operations and inputs that the output needs."""
         for value in values_in(self._trace.output):
             self._need(value, ())
@@ -84,24 +97,23 @@ class _Pusher:
                 "Pass the features too: lc_transform(model, g, x)",
             )  # fmt: skip
         needs = self._sorted_needs()
+        inputs, sums = find_basis(
+            sorted(self._inputs, key=_by_length), self._words.normal
+        )
         return Pushed(
             trace=self._trace,
             num_nodes=self._kinds.num_nodes,
             needs=needs,
-            inputs=tuple(
-                sorted(
-                    self._inputs,
-                    key=lambda item: (item[0].id, degree(item[1]),
-                                      len(item[1])),
-                )
-            ),
+            inputs=tuple(inputs),
+            sums=sums,
             kinds={value: self._kinds.of(value) for value in needs},
             places=self._places,
             exact_biases=frozenset(filter(self._is_exact_bias, needs)),
             ones=self._ones,
             scaled=frozenset(filter(self._scales_rows, needs)),
             folded=tuple(self._folded),
-        )  # fmt: skip
+            assumptions=(*assumptions, *self._words.assumptions),
+        )
 
     def _sorted_needs(self) -> dict[Value, tuple[Word, ...]]:
         """Return the words of each operation, shorter ones first."""
@@ -109,7 +121,11 @@ class _Pusher:
         # In the order of the trace, a tuple comes before its items.
         for value in sorted(self._needs, key=lambda value: value.id):
             if value.is_item:
-                found[value] = found[value.args[0]]
+                whole = value.args[0]
+                found[value] = found[whole]
+                for word in found[whole]:
+                    place = Place("op", whole, word)
+                    self._places.setdefault((whole, word), place)
             else:
                 words = self._needs[value]
                 words.sort(key=lambda word: (degree(word), len(word)))
@@ -157,7 +173,7 @@ class _Pusher:
         turned = value.row_dim not in (0, None)
         if value.static and not turned and not _is_transparent(value):
             self._check_input(value, word)
-            return Place("input", value, word)
+            return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):
             refuse(
                 value.where, value.name,
@@ -166,16 +182,17 @@ class _Pusher:
                 "Use fixed edge weights, or a model without attention",
             )  # fmt: skip
         self._kinds.of(value)  # refuses what is not row-wise
-        return Place("op", value, word)
+        return Place("op", value, self._words.normal(word))
 
     def _step(self, value: Value, word: Word) -> tuple[Value, Word] | None:
         """Return the next letter, and the value it is applied to."""
         folded = self._polynomials.foldable(value)
         if folded is not None:
-            origin, polynomial = folded
-            if not origin.static:
-                self._folded[polynomial] = None
-            return origin, (polynomial,)
+            origin, letters = folded
+            for letter in () if origin.static else letters:
+                if isinstance(letter, Polynomial) and not letter.self_loops:
+                    self._folded[letter] = None
+            return folded
         found = self._filters.letter(value)
         if found is None:
             return None
@@ -236,6 +253,11 @@ class _Pusher:
         if self._kinds.of(value) != LINEAR:
             return False
         return [v for v in arguments_of(value) if v.data]
+
+
+def _by_length(item: StaticAtWord) -> tuple:
+    value, word = item
+    return value.id, degree(word), len(word)
 
 
 def _is_transparent(value: Value) -> bool:

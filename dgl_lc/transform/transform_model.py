@@ -12,6 +12,7 @@ from torch import nn
 from .check import check
 from .compare_traces import unify
 from .emit import emit
+from .equal_words import EqualWords
 from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
 from .model_inputs import name_inputs
@@ -19,6 +20,7 @@ from .push import push
 from .recognise import OperationKinds
 from .refusals import LCError, first_line, refuse
 from .report import find_commuted, make_report
+from .simplify import simplify
 from .tracing.dgl_hooks import LOCK
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
@@ -150,10 +152,17 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     try:
         probe = make_probe(call, seed)
         traced = _trace(call, probe, seed, options)
-        kinds = OperationKinds(probe.model, probe.num_nodes)
-        pushed = push(traced, kinds, options.fold, options.exact_bias)
         with torch.no_grad():
-            check_guards(traced.guards, Evaluator(call))
+            probes = [Evaluator(make_probe(call, k)) for k in (seed + 1, 3)]
+            real = Evaluator(call)
+            simplified = simplify(traced, [*probes, real])
+        kinds = OperationKinds(probe.model, probe.num_nodes)
+        words = EqualWords([Evaluator(probe), *probes], real)
+        pushed = push(
+            simplified, kinds, words, options.fold, options.exact_bias
+        )
+        with torch.no_grad():
+            check_guards(pushed.trace.guards, Evaluator(call))
         inputs = name_inputs(pushed.inputs)
         model = copy_model(call) if options.copy else call.model
         module = emit(model, pushed, [entry.name for entry in inputs])
@@ -161,7 +170,14 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         exact = all(entry.is_exact for entry in commuted)
         checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
-        return LCVersion(call, module, inputs, traced.guards, report)
+        return LCVersion(
+            call,
+            module,
+            inputs,
+            pushed.trace.guards,
+            report,
+            pushed.assumptions,
+        )
     except LCError:
         raise
     except Exception as error:

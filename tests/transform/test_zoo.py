@@ -66,7 +66,6 @@ def test_batches_are_rows_of_the_whole(name):
 
 #: Filters with self-loops, or with factors that are not one there.
 _OWN_LOOPS = {
-    "cheb",
     "self_loops_in_forward", "sage_gcn", "by_hand_dgl_ops",
     "by_hand_message_function", "gcn_edge_weights",
 }  # fmt: skip
