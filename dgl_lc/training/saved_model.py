@@ -8,6 +8,8 @@ from dgl import DGLError
 from torch import nn
 
 from ..nn.model import HopModel
+from ..row_programs.row_module import RowModule
+from .row_model_files import ROW_MODEL, read_row_model, write_row_model
 from .tensor_files import (
     check_replaceable,
     in_one_line,
@@ -26,7 +28,13 @@ def save_model(
     class_names: Sequence[str] | None = None,
     feat_names: Sequence[str] | None = None,
 ) -> None:
-    """Write a model of ``dgl_lc.nn`` with its configuration to a file.
+    """Write a model of ``dgl_lc.nn``, or an LC version, to a file.
+
+    A model of ``dgl_lc.nn`` is written as its configuration and its weights.
+    The module of an LC version is written as the list of its operations:
+    the file can be loaded where the class of your model can't be imported.
+    An LC version that calls your own functions or modules in a way that a
+    file can't hold is an error.
 
     The file is written in one step. If that fails, the earlier file is
     intact; a file that neither dgl-lc nor torch wrote is not replaced.
@@ -34,8 +42,9 @@ def save_model(
     Parameters
     ----------
     model : nn.Module
-        The model. Its filter and its hops are a part of its configuration;
-        so is whether it was trained with edge weights.
+        The model, or ``lc.module``. The filter and the hops of a model are a
+        part of its configuration; so is whether it was trained with edge
+        weights.
     path : path
         The file.
     class_names : sequence of str, optional
@@ -60,11 +69,36 @@ def save_model(
       (fc): Linear(in_features=10, out_features=3, bias=True)
     )
     """
+    if isinstance(model, RowModule):
+        content, sizes = write_row_model(model)
+    else:
+        content, sizes = _of_nn(model)
+    known: Any = getattr(model, "trained_on", TrainedOn())
+    for key, names in (
+        ("class_names", class_names),
+        ("feat_names", feat_names),
+    ):
+        names = getattr(known, key) if names is None else names
+        if names is None:
+            continue
+        if len(names) not in sizes[key].values():
+            has = ", ".join(f"{k}={v}" for k, v in sizes[key].items())
+            raise DGLError(
+                f"{key} has {len(names)} entries, but the model has {has}: "
+                f"give a name for each, or omit it."
+            )
+        content[key] = [str(text) for text in names]
+    write_file(Path(path), _KIND, content)
+
+
+def _of_nn(model: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what the file of a model of dgl_lc.nn holds, and its sizes."""
     name = type(model).__name__
     if _models().get(name) is not type(model):
         raise DGLError(
-            f"{name} is not a whole model of dgl_lc.nn: save its "
-            f"state_dict() with torch.save instead."
+            f"{name} is not a whole model of dgl_lc.nn, or the module of an "
+            f"LC version (lc.module): save its state_dict() with torch.save "
+            f"instead."
         )
     config: Any = model.config
     if "activation" in config and config["activation"] is None:
@@ -76,21 +110,11 @@ def save_model(
     weighted = getattr(model, "weighted", None)
     if weighted is not None:
         content["weighted"] = weighted
-    known: Any = getattr(model, "trained_on", TrainedOn())
-    for key, size, names in (
-        ("class_names", "out_feats", class_names),
-        ("feat_names", "in_feats", feat_names),
-    ):
-        names = getattr(known, key) if names is None else names
-        if names is None:
-            continue
-        if len(names) != config[size]:
-            raise DGLError(
-                f"{key} has {len(names)} entries, but the model has "
-                f"{size}={config[size]}: give a name for each, or omit it."
-            )
-        content[key] = [str(text) for text in names]
-    write_file(Path(path), _KIND, content)
+    sizes = {
+        "class_names": {"out_feats": config["out_feats"]},
+        "feat_names": {"in_feats": config["in_feats"]},
+    }
+    return content, sizes
 
 
 def check_model_file(path: str | Path) -> None:
@@ -105,32 +129,27 @@ def load_model(path: str | Path) -> nn.Module:
     """Read a model that :func:`save_model` wrote, in evaluation mode.
 
     Nothing in the file is executed. A file that is damaged, or not of a
-    model, is a DGLError. The names of features and classes that were saved
+    model, is a DGLError. An LC version becomes a module whose ``needs`` says
+    which inputs it takes; ``fit``, ``predict`` and ``save_model`` take it as
+    they take ``lc.module``. The names of features and classes that were saved
     are the attributes of ``model.trained_on``; ``write_predictions`` compares
     them with those of the data.
     """
     content = read_file(Path(path), _KIND, _ADVICE)
     name, known = content.get("name"), _models()
-    if not isinstance(name, str) or name not in known:
+    if not isinstance(name, str) or name not in {ROW_MODEL, *known}:
         raise DGLError(
             f"{path} holds a {name!r}, which is not a model of dgl_lc.nn. "
             f"{_ADVICE}"
         )
+    model: nn.Module
     try:
-        model = known[name](**content["config"])
-        state = content["state"]
-        kinds = {v.dtype for v in state.values() if v.is_floating_point()}
-        if len(kinds) == 1:
-            # Loading would otherwise round the weights of a float64 model.
-            model.to(kinds.pop())
-        model.load_state_dict(state)
-        weighted = content.get("weighted")
-        if weighted is not None and type(weighted) is not bool:
-            raise ValueError(f"weighted={weighted!r} should be a bool")
-        if isinstance(model, HopModel):
-            model.weighted = weighted
+        if name == ROW_MODEL:
+            model = read_row_model(content)
+        else:
+            model = _read_nn(known[name], content)
     except Exception as error:
-        # The configuration may be of another version, or of no model at all.
+        # The content may be of another version, or of no model at all.
         raise DGLError(
             f"{path} does not hold a {name} that can be made again "
             f"({in_one_line(error)}). {_ADVICE}"
@@ -141,6 +160,23 @@ def load_model(path: str | Path) -> nn.Module:
     )
     model.trained_on = trained_on
     return model.eval()
+
+
+def _read_nn(kind: type[nn.Module], content: dict[str, Any]) -> nn.Module:
+    """Make a model of dgl_lc.nn from what its file holds."""
+    model = kind(**content["config"])
+    state = content["state"]
+    kinds = {v.dtype for v in state.values() if v.is_floating_point()}
+    if len(kinds) == 1:
+        # Loading would otherwise round the weights of a float64 model.
+        model.to(kinds.pop())
+    model.load_state_dict(state)
+    weighted = content.get("weighted")
+    if weighted is not None and type(weighted) is not bool:
+        raise ValueError(f"weighted={weighted!r} should be a bool")
+    if isinstance(model, HopModel):
+        model.weighted = weighted
+    return model
 
 
 def _names(

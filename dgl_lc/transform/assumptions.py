@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import torch
 
+from . import causes
 from .apply_words import apply_word
 from .evaluate import Evaluator
 from .filter_words import Word
-from .refusals import refuse
+from .refusals import refuse, refuse_value
 from .tracing.values import Value
 
 #: Random columns that two filters are compared on.
@@ -39,8 +40,8 @@ class IsNumber:
     def require(self, evaluate: Evaluator) -> None:
         """Refuse a graph on which it is not this number."""
         if not self.holds(evaluate):
-            refuse(
-                self.value.where, self.value.name,
+            refuse_value(
+                causes.OTHER_ON_OTHER_GRAPHS, self.value,
                 f"is {self.number:.6g} for every node of the graph that "
                 f"lc_transform was called with, but not on this graph",
                 _ADVICE,
@@ -83,7 +84,7 @@ class SameFilter:
         """Refuse a graph on which they differ."""
         if not self.holds(evaluate):
             refuse(
-                "", "two filters",
+                causes.OTHER_ON_OTHER_GRAPHS, "", "two filters",
                 "are equal on the graph that lc_transform was called with, "
                 "but differ on this graph (a limit of degrees, or another "
                 "rule for nodes without edges, can have an effect on one "

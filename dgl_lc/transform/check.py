@@ -13,16 +13,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from .apply_words import apply_word, precompute_plainly
+from . import causes
+from .apply_words import precompute_plainly
 from .evaluate import Evaluator
-from .filter_words import Word
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
-from .linearity import LINEAR, close
+from .linearity import close
 from .model_inputs import Input
+from .permutations import permutation_graphs
 from .pushed import Pushed
-from .refusals import LCError, first_line, refuse
+from .refusals import first_line, refusal, refuse
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.values import Value, tensors_in, values_in
@@ -52,26 +53,28 @@ def check(
         return ", ".join([*done, "equal on a random graph"])
     _check_linearised(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
-    crossed = {
-        word
-        for value, words in pushed.needs.items()
-        for word in words
-        if word and pushed.kinds[value] != LINEAR
-    }
-    for kind, name in (
-        ("permutation", "a permutation graph"),
-        ("loops", "a graph of self-loops"),
-    ):
-        try:
-            probe = make_probe(call, 3, kind)
-            evaluate = Evaluator(probe)
-            if all(_permutes(word, evaluate, probe) for word in crossed):
-                rows = precompute_plainly(inputs, evaluate)
-                _check_equal(probe, module, rows, name)
-                return ", ".join([*done, f"equal on {name}"])
-        except _NotApplicableError:
-            continue
-    return ", ".join(done)
+    skipped = []
+    for attempt in permutation_graphs(call, pushed):
+        reason = attempt.reason
+        if not reason:
+            try:
+                rows = _rows_on(attempt.probe, inputs)
+                _check_equal(attempt.probe, module, rows, attempt.graph)
+                done.append(f"equal on {attempt.graph}")
+                break
+            except _NotApplicableError as error:
+                reason = f"the model does not run there: {error}"
+        skipped.append(f"not compared on {attempt.graph}: {reason}")
+    # The first reason is that of the graph that would show most.
+    return "; ".join([", ".join(done), *skipped[:1]])
+
+
+def _rows_on(probe: ModelCall, inputs: list[Input]) -> InputRows:
+    """Compute the inputs on a probe, if the model runs there."""
+    try:
+        return precompute_plainly(inputs, Evaluator(probe))
+    except Exception as error:
+        raise _NotApplicableError(first_line(error)) from error
 
 
 class _Replay(Evaluator):
@@ -124,19 +127,6 @@ class _NotApplicableError(Exception):
     """Raised where the model does not run on a graph of this kind."""
 
 
-def _permutes(word: Word, evaluate: Evaluator, probe: ModelCall) -> bool:
-    """Return whether a word only reorders the nodes."""
-    n = probe.num_nodes
-    matrix = apply_word(word, torch.eye(n), evaluate)
-    ones = torch.isclose(matrix, torch.ones(()), atol=1e-5)
-    zeros = torch.isclose(matrix, torch.zeros(()), atol=1e-5)
-    return bool(
-        (ones | zeros).all()
-        and (ones.sum(0) == 1).all()
-        and (ones.sum(1) == 1).all()
-    )
-
-
 def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
     """Copy the LC version, with the parameters of a probe's model."""
     made = copy.deepcopy(module)
@@ -157,7 +147,7 @@ def _check_equal(
         try:
             expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
         except Exception as error:
-            raise _NotApplicableError from error
+            raise _NotApplicableError(first_line(error)) from error
     _compare(found, expected, f"on {name}")
 
 
@@ -181,7 +171,7 @@ def _compare(
     same = len(found) == len(expected) and all(map(close, found, expected))
     if not same:
         refuse(
-            "", "the LC version",
+            causes.INTERNAL, "", "the LC version",
             f"does not compute what the model does {where}",
             _ADVICE,
         )  # fmt: skip
@@ -196,8 +186,8 @@ def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
             try:
                 part = tensors_in(made(*rows.rows(ids)))
             except Exception as error:
-                raise LCError(
-                    "", "the LC version",
+                raise refusal(
+                    causes.MIXED_NODES, "", "the LC version",
                     f"does not run on a batch of {len(ids)} rows "
                     f"({first_line(error)})",
                     "Look for a fixed number of nodes, and for squeeze() "

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
-from .refusals import FIXED_NUMBERS, LCError, refuse
+from . import causes
+from .causes import Cause
+from .refusals import FIXED_NUMBERS, LCError, Line, refuse, refuse_value
 from .tracing.values import TRAINING, Guard, Trace, Value, leaves, replace
 
 
@@ -21,13 +23,13 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
     trusted get their :attr:`~Value.trouble`.
     """
     _check_steps(
-        trace, other,
+        trace, other, causes.OTHER_ON_OTHER_GRAPHS,
         "what the model computes depends on the size or the degrees of the "
         "graph",
         "Write a forward that does the same operations on every graph",
     )  # fmt: skip
     _check_steps(
-        trace, training,
+        trace, training, causes.OTHER_IN_TRAINING,
         "the model computes something else in training than in evaluation",
         "Let a module or F.dropout(…, training=self.training) make the "
         "difference",
@@ -45,22 +47,25 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
         mine.draws = mine.draws or trained.draws
         _compare(mine, its, trained, sizes)
     trace.output = _unify_leaves(
-        "", trace.output, other.output, training.output, sizes
+        "", None, trace.output, other.output, training.output, sizes
     )
     trace.guards = _unify_guards(trace, other, training)
     return trace
 
 
-def _check_steps(trace: Trace, other: Trace, reason: str, advice: str) -> None:
+def _check_steps(
+    trace: Trace, other: Trace, cause: Cause, reason: str, advice: str
+) -> None:
     """Refuse two traces that do not have the same operations."""
     pairs = zip(trace.values, other.values, strict=False)
     for mine, its in pairs:
         if mine.op != its.op or not _same_target(mine, its):
-            refuse(mine.where, f"{mine.name} / {its.name}", reason, advice)
+            both = f"{mine.name} / {its.name}"
+            refuse(cause, mine.where, both, reason, advice, mine.line)
     shorter, longer = sorted((trace.values, other.values), key=len)
     if len(shorter) < len(longer):
         extra = longer[len(shorter)]
-        refuse(extra.where, extra.name, reason, advice)
+        refuse_value(cause, extra, reason, advice)
 
 
 def _same_target(mine: Value, its: Value) -> bool:
@@ -97,7 +102,8 @@ def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
         return
     try:
         mine.args, mine.kwargs = _unify_leaves(
-            mine.where, (mine.args, mine.kwargs), (its.args, its.kwargs),
+            mine.where, mine.line,
+            (mine.args, mine.kwargs), (its.args, its.kwargs),
             (trained.args, trained.kwargs), sizes,
         )  # fmt: skip
     except LCError as error:
@@ -105,12 +111,20 @@ def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
 
 
 def _unify_leaves(
-    where: str, mine: Any, its: Any, trained: Any, sizes: dict
+    where: str,
+    line: Line | None,
+    mine: Any,
+    its: Any,
+    trained: Any,
+    sizes: dict,
 ) -> Any:
     """Replace sizes of the graph and the training flag by symbols."""
     all_leaves = [leaves(item) for item in (mine, its, trained)]
     if len({len(found) for found in all_leaves}) > 1:
-        refuse(where, "arguments", "differ from graph to graph", FIXED_NUMBERS)
+        refuse(
+            causes.NUMBER_OF_THE_GRAPH, where, "arguments",
+            "differ from graph to graph", FIXED_NUMBERS, line,
+        )  # fmt: skip
     others = iter(zip(*all_leaves[1:], strict=True))
 
     def unify_leaf(leaf: Any) -> Any:
@@ -126,10 +140,10 @@ def _unify_leaves(
         elif _same_leaf(leaf, its) and _same_leaf(leaf, trained):
             return leaf
         return refuse(
-            where, "a constant",
+            causes.NUMBER_OF_THE_GRAPH, where, "a constant",
             f"takes a number from the graph, from a shape or from the "
             f"features: it is {leaf} on one graph and {its} on another",
-            FIXED_NUMBERS,
+            FIXED_NUMBERS, line,
         )  # fmt: skip
 
     return replace(mine, unify_leaf)
@@ -158,8 +172,8 @@ def _unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
     for guard in trace.guards:
         differs = results.get(guard.value.id) != guard.result
         if differs and guard.escaped:
-            refuse(
-                guard.value.where, guard.value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, guard.value,
                 "is a Python number that differs from graph to graph",
                 FIXED_NUMBERS,
             )  # fmt: skip

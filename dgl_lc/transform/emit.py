@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from ..row_programs.stacked_rows import stack_words, take_words
 from .filter_words import Word
 from .lc_module import LCModule, build_module, share_parts
 from .pushed import Place, Pushed
-from .stacked_rows import stack_words, take_words
 from .tracing.values import TRAINING, Value, arguments_of, replace
 
 

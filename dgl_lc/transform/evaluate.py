@@ -6,7 +6,8 @@ import dgl
 import torch
 from dgl.base import ALL
 
-from .refusals import refuse
+from . import causes
+from .refusals import refuse, refuse_value
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.model_call import ModelCall
 from .tracing.values import (
@@ -96,7 +97,8 @@ class Evaluator:
         features = getattr(self.graph(key), kind)
         if name not in features:
             refuse(
-                "", f"g.{kind}[{name!r}]", "does not exist, but the model "
+                causes.WRONG_CALL, "",
+                f"g.{kind}[{name!r}]", "does not exist, but the model "
                 "reads it",
                 "Assign the features that the graph had when lc_transform "
                 "was called",
@@ -106,8 +108,8 @@ class Evaluator:
 
 def refuse_trouble(value: Value) -> NoReturn:
     """Refuse a value that differs from probe to probe."""
-    refuse(
-        value.where, value.name, str(value.trouble),
+    refuse_value(
+        causes.NUMBER_OF_THE_GRAPH, value, str(value.trouble),
         "Store it as a fixed attribute of the model, or compute it "
         "with torch from the graph's features and degrees",
     )  # fmt: skip
@@ -122,8 +124,8 @@ def check_guards(guards: list[Guard], evaluate: Evaluator) -> None:
         found = evaluate(value)
         found = found.item() if isinstance(found, torch.Tensor) else found
         if found != guard.result:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.OTHER_ON_OTHER_GRAPHS, value,
                 f"is {found} on this graph, but was {guard.result} on the "
                 f"graphs that the model was traced on, so that the model "
                 f"would take another branch, or stop with an error (because "

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from . import causes
+from .causes import Cause
 from .filter_words import Aggregate, Diagonal, Letter
 from .refusals import refuse
 from .tracing.values import Trace, Value
@@ -52,9 +54,9 @@ class FilterFinder:
             return source, Aggregate(graph, weight, op == "div")
         if value.static:
             return None
-        reason, advice = _why_not(op, reduce, weight)
-        return refuse(value.where, f"message passing ({op}, {reduce})",
-                      reason, advice)  # fmt: skip
+        cause, reason, advice = _why_not(op, reduce, weight)
+        operation = f"message passing ({op}, {reduce})"
+        return refuse(cause, value.where, operation, reason, advice, value.line)
 
     def _message(self, value: Value) -> _Message | None:
         """Return what a message w_e * h_u is made of, if a value is one."""
@@ -94,38 +96,44 @@ class FilterFinder:
         return made
 
 
-def _why_not(op: str, reduce: str, weight: Any) -> tuple[str, str]:
-    """Return why message passing is no filter, and what to do."""
+def _why_not(op: str, reduce: str, weight: Any) -> tuple[Cause, str, str]:
+    """Return the cause why this is no filter, and what to do."""
     learned = isinstance(weight, Value) and not weight.static
     if learned and weight.random and not weight.learned:
         return (
+            causes.DROPPED_EDGES,
             "edges are dropped at random, so the filter is not constant",
             "Set the edge dropout to 0, or pass ignore_edge_dropout=True",
         )
     if learned and op == "copy_rhs":
         return (
+            causes.LEARNED_MESSAGES,
             "the message is a learned value of the edge, and not a fixed "
             "weight times the source's value",
             "Use copy_u, u_mul_e, or a product with static weights",
         )
     if learned and (weight.data or weight.learned):
         return (
+            causes.LEARNED_EDGE_WEIGHTS,
             "edge weights are learned (attention, gates), so the filter "
             "is not constant",
             "Use fixed edge weights, or a model without attention",
         )
     if reduce != "sum":
         return (
+            causes.NOT_A_SUM,
             f"{reduce} over neighbours of a learned value is not a "
             f"linear filter",
             "Use sum or mean",
         )
     if isinstance(weight, Value) and not _one_for_each_edge(weight):
         return (
+            causes.UNSUPPORTED_MESSAGES,
             "edge weights have several channels, each of which is a filter",
             "Use one weight for each edge",
         )
     return (
+        causes.LEARNED_MESSAGES,
         f"the message {op!r} is not a linear function of the source",
         "Use copy_u or u_mul_e",
     )

@@ -4,9 +4,11 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import fx, nn
 
+from ..row_programs.needs import Needs
+from ..row_programs.row_module import RowModule
+from . import causes
 from .refusals import refuse
 from .tracing.values import replace
 
@@ -17,26 +19,8 @@ _FX = ("meta", "_graph", "_code")
 _KINDS = ("_modules", "_parameters", "_buffers")
 
 
-class LCModule(fx.GraphModule):
+class LCModule(RowModule, fx.GraphModule):
     """The LC version as a module: ``module(*rows)``, without a graph."""
-
-    #: Names of parameters without weight decay, as the model has them.
-    no_weight_decay: frozenset[str] = frozenset()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Training calls a model with (graph, features).
-        if len(args) == 2 and args[0] is None:
-            args = tuple(args[1])
-        args, kwargs = replace((args, kwargs), self._widened)
-        return super().__call__(*args, **kwargs)
-
-    def _widened(self, rows: Any) -> Any:
-        """Convert rows that are stored in 16 bits to the parameters' type."""
-        halves = (torch.float16, torch.bfloat16)
-        if not isinstance(rows, torch.Tensor) or rows.dtype not in halves:
-            return rows
-        kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
-        return rows.to(next(kinds, rows.dtype))
 
     def __reduce__(self) -> tuple:
         # torch.fx would pickle the code and trace it again, which would fix
@@ -51,7 +35,7 @@ class LCModule(fx.GraphModule):
         parts = [dict(getattr(self, kind)) for kind in _KINDS]
         unsaved = set(self._non_persistent_buffers_set)
         state = type(self).__name__, self.training, self.no_weight_decay
-        return _from_parts, (nodes, parts, unsaved, *state)
+        return _from_parts, (nodes, parts, unsaved, *state, self._row_needs)
 
     def __deepcopy__(self, memo: dict) -> "LCModule":
         root = nn.Module()
@@ -62,6 +46,7 @@ class LCModule(fx.GraphModule):
         name = type(self).__name__
         made = build_module(root, graph, name, self.training)
         made.no_weight_decay = self.no_weight_decay
+        made._row_needs = self._row_needs
         memo[id(self)] = made
         return made
 
@@ -76,6 +61,7 @@ class _Name:
 def _from_parts(
     nodes: list[tuple], parts: list[dict[str, Any]], unsaved: set[str],
     name: str, training: bool, no_weight_decay: frozenset[str],
+    needs: Needs | None = None,
 ) -> LCModule:  # fmt: skip
     """Rebuild an LC version from a pickle."""
     graph = fx.Graph()
@@ -93,6 +79,7 @@ def _from_parts(
     root._non_persistent_buffers_set |= unsaved
     module = build_module(root, graph, name, training)
     module.no_weight_decay = no_weight_decay
+    module._row_needs = needs
     return module
 
 
@@ -112,9 +99,9 @@ def share_parts(model: nn.Module, onto: nn.Module) -> None:
     for kind in _KINDS:
         getattr(onto, kind).clear()
         for name, item in getattr(model, kind).items():
-            if name in _FX or hasattr(fx.GraphModule, name):
+            if name in _FX or hasattr(LCModule, name):
                 refuse(
-                    "", f"the attribute {name!r}",
+                    causes.NOT_COPIED, "", f"the attribute {name!r}",
                     "has a name that torch.fx uses itself",
                     "Rename it",
                 )  # fmt: skip

@@ -7,19 +7,21 @@ from typing import Any
 import torch
 
 from ..node_rows import NodeRows
+from ..row_programs.stacked_rows import stack_words
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
+from . import causes
 from .assumptions import Assumption, check_assumptions
 from .evaluate import Evaluator, check_guards
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
-from .refusals import LCError
+from .refusals import refuse
 from .report import Report
-from .stacked_rows import stack_words
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
+from .written_rows import write_items
 
 
 class LCVersion:
@@ -82,15 +84,16 @@ class LCVersion:
         call = read_call(self._model, args, kwargs)
         lacking = self._names - set(call.graphs) - set(call.inputs)
         if lacking:
-            raise LCError(
-                "", "precompute",
+            refuse(
+                causes.WRONG_CALL, "", "precompute",
                 f"is called without {', '.join(sorted(lacking))}",
                 "Pass the arguments of the model's forward, as to "
                 "lc_transform",
             )  # fmt: skip
         for difference in differences(self._call, call):
-            raise LCError(
-                "", "precompute", f"is called with another argument than "
+            refuse(
+                causes.WRONG_CALL, "",
+                "precompute", f"is called with another argument than "
                 f"lc_transform was: {difference}",
                 "Pass the arguments that lc_transform had; only the graph and "
                 "the features may differ, in their values and their size",
@@ -109,9 +112,11 @@ class LCVersion:
         """The module's code, without the statements that free memory."""
         lines = self.module.code.strip().splitlines()
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
+        text = "\n".join(lines)
         # torch.fx puts the module's path before names of functions.
-        prefix = stack_words.__module__.replace(".", "_") + "_"
-        return "\n".join(lines).replace(prefix, "")
+        for function in (stack_words, write_items):
+            text = text.replace(function.__module__.replace(".", "_") + "_", "")
+        return text
 
     def rows(
         self, inputs: InputRows | StoredInputs, ids: torch.Tensor

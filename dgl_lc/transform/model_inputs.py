@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from ..row_programs.needs import NeededInput, Needs
 from .filter_words import (
     Aggregate,
     Diagonal,
@@ -107,6 +108,18 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
         columns = prod(d for d in value.dims if isinstance(d, int))
         found.append(Input(formula, name, columns, value, word))
     return found
+
+
+def needs_of(inputs: Sequence[Input], filters: Sequence[str]) -> Needs:
+    """Return what a module that takes these inputs needs."""
+    found = [
+        NeededInput(
+            entry.name, entry.formula, tuple(entry.value.example.shape[1:]),
+            entry.value.example.dtype,
+        )
+        for entry in inputs
+    ]  # fmt: skip
+    return Needs(tuple(found), tuple(filters))
 
 
 def _identifier(text: str) -> str:

@@ -11,6 +11,7 @@ import operator
 
 import torch
 
+from . import causes
 from .assumptions import Assumption
 from .equal_words import EqualWords
 from .evaluate import refuse_trouble
@@ -21,7 +22,7 @@ from .linearity import LINEAR
 from .polynomials import PolynomialFinder
 from .pushed import Place, Pushed, StaticAtWord
 from .recognise import OperationKinds
-from .refusals import refuse
+from .refusals import refuse, refuse_value
 from .simplify import Simplified
 from .tracing.values import (
     Trace,
@@ -93,7 +94,8 @@ class _Pusher:
                     self._need(self._ones, word)
         if not self._inputs:
             refuse(
-                "", "the output", "does not depend on the features",
+                causes.WRONG_CALL, "",
+                "the output", "does not depend on the features",
                 "Pass the features too: lc_transform(model, g, x)",
             )  # fmt: skip
         needs = self._sorted_needs()
@@ -124,8 +126,8 @@ class _Pusher:
                 whole = value.args[0]
                 found[value] = found[whole]
                 for word in found[whole]:
-                    place = Place("op", whole, word)
-                    self._places.setdefault((whole, word), place)
+                    # Another item may be needed at more words than this one.
+                    self._need(whole, word)
             else:
                 words = self._needs[value]
                 words.sort(key=lambda word: (degree(word), len(word)))
@@ -175,8 +177,8 @@ class _Pusher:
             self._check_input(value, word)
             return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.LEARNED_EDGE_WEIGHTS, value,
                 "is computed from learned or random values: attention, or "
                 "any other learned edge weight, can't be precomputed",
                 "Use fixed edge weights, or a model without attention",
@@ -207,16 +209,16 @@ class _Pusher:
     def _check_input(self, value: Value, word: Word) -> None:
         """Refuse a static value that can't be an input."""
         if value.row_dim != 0:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 f"mixes nodes, or its first dimension is not that of the "
                 f"nodes (its shape is {value.dims})",
                 "Compute it before the model is called, and store it as an "
                 "attribute of the model",
             )  # fmt: skip
         if word and not value.example.is_floating_point():
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.INTEGERS, value,
                 "is made of integers (ids or categories), which can't be "
                 "aggregated",
                 "Pass floating-point features to the model, such as one-hot "
@@ -306,16 +308,16 @@ def _check_outputs(trace: Trace) -> None:
             continue
         if not leaf.data:
             refuse(
-                leaf.where, "the output",
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 "contains a value that does not depend on the graph or the "
                 "features",
-                "Return only tensors with a row for each node",
+                "Return only tensors with a row for each node", leaf.line,
             )  # fmt: skip
         if leaf.row_dim is None and isinstance(leaf.example, torch.Tensor):
             refuse(
-                leaf.where, "the output",
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 f"has shape {leaf.dims}, without a row for each node: it "
                 f"mixes nodes (a readout), or has a row for each edge",
                 "Transform the part of the model that returns a row for each "
-                "node",
+                "node", leaf.line,
             )  # fmt: skip

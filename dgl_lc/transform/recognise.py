@@ -3,6 +3,7 @@
 There is no list of operations: each one is run on rows of the probe.
 """
 
+import copy
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +12,16 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .linearity import LINEAR, close, linearity
-from .refusals import FIXED_NUMBERS, LCError, first_line, refuse
+from .refusals import (
+    FIXED_NUMBERS,
+    LCError,
+    first_line,
+    refusal,
+    refuse,
+    refuse_value,
+)
 from .tracing.values import (
     TRAINING,
     Value,
@@ -21,6 +30,7 @@ from .tracing.values import (
     replace,
     tensors_in,
 )
+from .written_rows import write_items, write_view
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
 
@@ -60,8 +70,8 @@ class OperationKinds:
         tuples = isinstance(value.example, (tuple, list))
         if value.row_dim is None and not tuples:
             shape = tuple(value.dims)
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 f"mixes nodes: its result, of shape {shape}, has no row for "
                 f"each node" if "N" not in shape else
                 f"has a result of shape {shape}, in which the rows of nodes "
@@ -81,8 +91,8 @@ class OperationKinds:
         if value.is_item:
             return LINEAR
         if value.draws:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.RANDOM_NUMBERS, value,
                 "draws random numbers",
                 "Use dropout, the only random function that can be "
                 "transformed",
@@ -94,8 +104,8 @@ class OperationKinds:
         """Check a batch norm, which mixes rows in training only."""
         self._check_statistics(value)
         if value.args[0].row_dim != 0:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NORM_OVER_NODES, value,
                 "normalises over a dimension other than that of the nodes",
                 "Pass it a tensor whose rows are the nodes",
             )  # fmt: skip
@@ -110,8 +120,8 @@ class OperationKinds:
             flag = value.kwargs.get("training", *value.args[5:6] or (False,))
             keeps = flag is TRAINING or not flag
         if not keeps:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NORM_OVER_NODES, value,
                 "has no running statistics: in evaluation it mixes the nodes "
                 "of a batch",
                 "Use track_running_stats=True, or LayerNorm",
@@ -133,22 +143,59 @@ class OperationKinds:
                 for rows in (some, some[:1], every.flip(0)):
                     part = _outputs(function, value, rows, _as_is)
                     _check_rows(value, whole, part, rows, n)
-                return linearity(partial(_outputs, function, value), generator)
+                # Rows of the probe may be too much alike: after a ReLU, many
+                # numbers are zero.
+                whole = _outputs(function, value, every, _as_is, _noise)
+                for rows in (some, every.flip(0)):
+                    part = _outputs(function, value, rows, _as_is, _noise)
+                    _check_rows(value, whole, part, rows, n)
+                return self._linearity(function, value)
         except LCError:
             raise
         except Exception as error:
-            raise LCError(
-                value.where, value.name,
+            raise refusal(
+                causes.MIXED_NODES, value.where, value.name,
                 f"does not run on some of the rows alone "
                 f"({first_line(error)})",
-                _ROWS_ONLY,
+                _ROWS_ONLY, value.line,
             ) from error  # fmt: skip
         finally:
             self._model.train(mode)
 
+    def _linearity(self, function: Callable, value: Value) -> str:
+        """Test in float64 whether it is linear, if the operation allows it.
+
+        In float32, a bias of 1 is lost in the rounding of large numbers, and
+        small non-linear terms are lost beside a bias.
+        """
+        seed = value.id + 1
+        try:
+            if isinstance(function, nn.Module):
+                function = copy.deepcopy(function).double()
+            outputs = partial(_outputs, function, value, dtype=torch.float64)
+            return linearity(outputs, torch.Generator().manual_seed(seed))
+        except Exception:
+            # Some operations have no version for float64.
+            function = callable_of(value, self._model)
+            outputs = partial(_outputs, function, value)
+            return linearity(outputs, torch.Generator().manual_seed(seed))
+
 
 def _as_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
+
+
+def _example(value: Value) -> torch.Tensor:
+    return value.example
+
+
+def _noise(value: Value) -> torch.Tensor:
+    """Return random numbers instead of a value with rows of nodes."""
+    example = value.example
+    if not example.is_floating_point():
+        return example
+    generator = torch.Generator().manual_seed(value.id)
+    return torch.randn(example.shape, generator=generator).to(example)
 
 
 def _outputs(
@@ -156,21 +203,33 @@ def _outputs(
     value: Value,
     rows: torch.Tensor,
     change: Callable[[torch.Tensor], torch.Tensor],
+    of: Callable[[Value], torch.Tensor] = _example,
+    dtype: torch.dtype | None = None,
 ) -> list[torch.Tensor]:
-    """Run an operation on some rows of its arguments, changed."""
+    """Run an operation on some rows of its arguments, changed.
+
+    ``dtype``: type that all floating-point arguments are converted to.
+    """
 
     def take(leaf: Any) -> Any:
+        found = unconverted(leaf)
+        if dtype is None or not isinstance(found, torch.Tensor):
+            return found
+        return found.to(dtype) if found.is_floating_point() else found
+
+    def unconverted(leaf: Any) -> Any:
         if leaf is TRAINING:
             return False
         if not isinstance(leaf, Value):
             return leaf
         if leaf.op == "number":
             return len(rows)
-        example = leaf.example
         if leaf.row_dim is None:
+            return leaf.example
+        example = of(leaf).index_select(leaf.row_dim, rows)
+        if not example.is_floating_point():
             return example
-        example = example.index_select(leaf.row_dim, rows)
-        return change(example) if example.is_floating_point() else example
+        return change(example if dtype is None else example.to(dtype))
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
     return tensors_in(function(*args, **kwargs))
@@ -181,28 +240,28 @@ def _check_arguments(value: Value) -> None:
     for arg in arguments_of(value):
         unclear = "N" in arg.dims and arg.row_dim is None
         if unclear or "E" in arg.dims or None in arg.dims:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 f"has an argument of shape {arg.dims}, with values of "
                 f"edges or of pairs of nodes",
                 _ROWS_ONLY,
             )  # fmt: skip
         if arg.op == "number" and arg.target != "N":
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 "takes a number from the graph",
                 FIXED_NUMBERS,
             )  # fmt: skip
         if arg.static and not arg.dims and arg.op != "number":
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 f"takes a number from the graph or the features "
                 f"({arg.name})",
                 FIXED_NUMBERS,
             )  # fmt: skip
         if arg.op == "number" and value.target in _OF_NUMBERS:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.NUMBER_OF_THE_GRAPH, value,
                 "takes a number from the graph, the number of nodes",
                 FIXED_NUMBERS,
             )  # fmt: skip
@@ -212,8 +271,8 @@ def _check_result(value: Value, found: list[torch.Tensor], n: int) -> None:
     """Refuse results without exactly one row for each node."""
     for tensor in found:
         if list(tensor.shape).count(n) != 1:
-            refuse(
-                value.where, value.name,
+            refuse_value(
+                causes.MIXED_NODES, value,
                 f"returns a tensor of shape {tuple(tensor.shape)} for {n} "
                 f"nodes",
                 _ROWS_ONLY,
@@ -232,8 +291,17 @@ def _check_rows(
         dim = list(all_rows.shape).index(n)
         expected = all_rows.index_select(dim, rows)
         if expected.shape != some.shape or not close(expected, some):
-            refuse(
-                value.where, value.name,
+            if value.target in (write_items, write_view):
+                refuse(
+                    causes.SOME_ROWS, value.where,
+                    "a write into some of the rows",
+                    "changes rows at places that do not belong to a node's "
+                    "own row",
+                    "Write into columns (h[:, 0] = 0), or compute a new "
+                    "tensor from each row (torch.where)", value.line,
+                )  # fmt: skip
+            refuse_value(
+                causes.MIXED_NODES, value,
                 "mixes nodes: its result for a node depends on the other "
                 "nodes",
                 f"{_ROWS_ONLY}; BatchNorm or LayerNorm may take its place",

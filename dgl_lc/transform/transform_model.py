@@ -9,16 +9,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from . import causes
 from .check import check
 from .compare_traces import unify
 from .emit import emit
 from .equal_words import EqualWords
 from .evaluate import Evaluator, check_guards
 from .lc_version import LCVersion
-from .model_inputs import name_inputs
+from .model_inputs import name_inputs, needs_of
 from .push import push
 from .recognise import OperationKinds
-from .refusals import LCError, first_line, refuse
+from .refusals import LCError, first_line, refusal, refuse
 from .report import find_commuted, make_report
 from .simplify import simplify
 from .tracing.dgl_hooks import LOCK
@@ -111,7 +112,7 @@ def lc_transform(
     """
     if bias not in ("outside", "exact"):
         refuse(
-            "", f"bias={bias!r}", "is not an option",
+            causes.WRONG_CALL, "", f"bias={bias!r}", "is not an option",
             'Use bias="outside" or bias="exact"',
         )  # fmt: skip
     call = read_call(model, args, kwargs)
@@ -170,6 +171,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         exact = all(entry.is_exact for entry in commuted)
         checked = check(call, module, inputs, pushed, exact)
         report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
+        module._row_needs = needs_of(inputs, report.filters)
         return LCVersion(
             call,
             module,
@@ -181,8 +183,8 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            "", type(error).__name__,
+        raise refusal(
+            causes.INTERNAL, "", type(error).__name__,
             f"lc_transform failed in a way that it does not expect "
             f"({first_line(error)})",
             "Please report it, with the model",

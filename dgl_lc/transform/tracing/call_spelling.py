@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from .. import causes
+from ..written_rows import write_items
 from .recorder import Recorder, shape_of
 from .torch_call import TorchCall
 
@@ -97,7 +99,7 @@ def _out_of_place(
     functional = getattr(nn.functional, name, None) is call.function
     if functional and name in _INPLACE_LAST and args and args[-1] is True:
         return replace(call, args=(*args[:-1], False), kwargs=kwargs)
-    if not inplace or not _is_inplace(name):
+    if not inplace or name in _WRITES or not _is_inplace(name):
         return replace(call, kwargs=kwargs)
     name = name.strip("_")
     if call.function.__name__.startswith("__i"):
@@ -105,9 +107,30 @@ def _out_of_place(
     function = getattr(torch.Tensor, name, getattr(torch, name, None))
     if function is None:
         recorder.refuse(
-            f"{name}_", "writes into a tensor", "Compute a new tensor instead"
+            causes.WRITES_IN_PLACE,
+            f"{name}_",
+            "writes into a tensor",
+            "Compute a new tensor instead",
         )
     return replace(call, function=function, name=name, kwargs=kwargs)
+
+
+#: Functions that write items into a tensor.
+_WRITES = ("__setitem__", "copy_", "fill_", "zero_")
+
+
+@spells(*_WRITES)
+def _written(recorder: Recorder, call: LiftedCall) -> Spelling:
+    """Return ``h[index] = items`` as a function that returns a new tensor."""
+    tensor, *rest = call.args
+    if call.name == "__setitem__":
+        return write_items, (tensor, *rest), {}
+    if call.name == "zero_":
+        return write_items, (tensor, ..., 0), {}
+    items = (
+        rest[0] if rest else call.kwargs.get("src", call.kwargs.get("value"))
+    )
+    return write_items, (tensor, ..., items), {}
 
 
 def _is_inplace(name: str) -> bool:

@@ -19,6 +19,8 @@ from dgl.view import HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from .. import causes
+from ..causes import Cause
 from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import DERIVED, GraphTracer
 
@@ -73,11 +75,13 @@ def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
     return result
 
 
-def _refusal(operation: str, reason: str, advice: str) -> Callable:
+def _refusal(
+    cause: Cause, operation: str, reason: str, advice: str
+) -> Callable:
     """Make a function that refuses to be called."""
 
     def refused(tracer: GraphTracer, *args: Any, **kwargs: Any) -> NoReturn:
-        tracer.refuse(operation, reason, advice)
+        tracer.refuse(cause, operation, reason, advice)
 
     return refused
 
@@ -85,11 +89,13 @@ def _refusal(operation: str, reason: str, advice: str) -> Callable:
 def _patches() -> Iterator[tuple[Any, str, Callable]]:
     """Yield (owner, name, function to call there while tracing)."""
     hetero = _refusal(
+        causes.UNSUPPORTED_GRAPH,
         "message passing",
         "runs over several types of edges",
         "Transform a model of a homogeneous graph",
     )
     readout = _refusal(
+        causes.READOUT,
         "a readout over all nodes",
         "mixes nodes, and a mini-batch has only some of them",
         "Move it out of the model, and apply it to the output",
@@ -108,6 +114,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         core,
         "invoke_udf_reduce",
         _refusal(
+            causes.NOT_A_SUM,
             "a user-defined reduce function",
             "is not a linear filter (an LSTM, or a function of the mailbox)",
             "Use fn.sum or fn.mean",

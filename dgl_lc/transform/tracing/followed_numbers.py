@@ -13,6 +13,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 #: ``record(function, operands, result)`` returns the result, followed.
 Record = Callable[[Callable, tuple, Any], Any]
 
@@ -34,10 +36,16 @@ def plain(number: Any) -> Any:
     return number
 
 
+def without_numpy(number: Any) -> Any:
+    """Return a scalar of NumPy as a number of Python."""
+    return number.item() if isinstance(number, np.generic) else number
+
+
 def _binary(function: Callable, reflected: bool = False) -> Callable[..., Any]:
     """Make a method for an operator of two numbers."""
 
     def operate(self: "_Followed", other: Any) -> Any:
+        other = without_numpy(other)
         if not isinstance(other, (int, float)):
             return NotImplemented
         operands = (other, self) if reflected else (self, other)
@@ -84,6 +92,17 @@ class _Followed:
     def __round__(self, digits: Any = None) -> Any:
         operands = (self,) if digits is None else (self, digits)
         return self.record(round, operands, round(*map(plain, operands)))
+
+    def __array_ufunc__(
+        self, ufunc: Callable, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        """Follow functions of NumPy: ``np.sqrt(g.num_nodes())``."""
+        result = getattr(ufunc, method)(*map(plain, inputs), **kwargs)
+        numbers = tuple(map(without_numpy, inputs))
+        scalar = all(isinstance(n, (int, float)) for n in numbers)
+        if method != "__call__" or kwargs or not scalar:
+            return result
+        return self.record(ufunc, numbers, without_numpy(result))
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other  # type: ignore[operator]

@@ -9,6 +9,7 @@ import dgl
 import torch
 from dgl.base import is_all
 
+from .. import causes
 from .recorder import hidden
 from .torch_tracer import TorchTracer
 
@@ -69,6 +70,7 @@ class GraphTracer(TorchTracer):
         """Return the key of a graph, or refuse an unknown graph."""
         if id(index) not in self._graphs:
             self.refuse(
+                causes.GRAPH_MADE_IN_FORWARD,
                 "message passing",
                 "runs on a graph that is built or sampled in forward, so that "
                 "its filter is not constant",
@@ -102,7 +104,10 @@ class GraphTracer(TorchTracer):
         """Record a softmax over incoming edges."""
         if not is_all(eids):
             self.refuse(
-                "edge softmax", "runs over some of the edges", "Use all edges"
+                causes.UNSUPPORTED_MESSAGES,
+                "edge softmax",
+                "runs over some of the edges",
+                "Use all edges",
             )
         target = (self.key_of(index), norm_by)
         call = partial(edge_softmax, index, logits, eids, norm_by)
@@ -127,6 +132,7 @@ class GraphTracer(TorchTracer):
         """Run a message function on all edges at once."""
         if not is_all(eid):
             self.refuse(
+                causes.UNSUPPORTED_MESSAGES,
                 "a user-defined function",
                 "runs on some of the edges",
                 "Apply it to all edges",
@@ -170,6 +176,7 @@ class GraphTracer(TorchTracer):
             value = self.value_of(tensor)
             if (value.op, value.target) != ("input", ("edata", key, feature)):
                 self.refuse(
+                    causes.UNSUPPORTED_MESSAGES,
                     f"dgl.{name}",
                     f"is called on a graph with edge features made in forward "
                     f"({feature!r})",

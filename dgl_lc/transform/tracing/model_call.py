@@ -12,6 +12,7 @@ from torch import nn
 from ...hops import HopFeatures
 from ...nn.plain.lcgraphconv import LCConv
 from ...nn.plain.model_on_hops import ModelOnHops
+from .. import causes
 from ..refusals import refuse
 from .values import leaves
 
@@ -56,7 +57,8 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
     """Find the graphs and the graph-sized tensors of a call."""
     if not isinstance(model, nn.Module):
         refuse(
-            "", type(model).__name__, "is not a torch.nn.Module",
+            causes.WRONG_CALL, "",
+            type(model).__name__, "is not a torch.nn.Module",
             "Pass the model, then the arguments of its forward: "
             "lc_transform(model, g, x)",
         )  # fmt: skip
@@ -71,7 +73,8 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
             _check_graph(name, graph)
     if not call.graphs:
         refuse(
-            "", "the call", "has no graph: neither an argument nor an "
+            causes.WRONG_CALL, "", "the call",
+            "has no graph: neither an argument nor an "
             "attribute of the model is one",
             "Pass the arguments of the model's forward: "
             "lc_transform(model, g, x)",
@@ -85,7 +88,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
     for name, graph in call.graphs.items():
         if graph.num_nodes() != call.num_nodes:
             refuse(
-                "", f"the graph {name}",
+                causes.UNSUPPORTED_GRAPH, "", f"the graph {name}",
                 f"has {graph.num_nodes()} nodes, but another graph has "
                 f"{call.num_nodes}",
                 "Pass graphs that have the same nodes",
@@ -112,14 +115,15 @@ def _check_not_swapped(model: nn.Module, args: tuple, kwargs: dict) -> None:
     for name, module in model.named_modules():
         if isinstance(module, (LCConv, ModelOnHops)):
             refuse(
-                name, type(module).__name__,
+                causes.NOTHING_TO_DO, name, type(module).__name__,
                 "is a part of an LC version, which needs no transformation",
                 "Pass the model as written for dgl.nn, with its plain "
                 "features, or give block_aggregate's hop features to this one",
             )  # fmt: skip
     if any(isinstance(x, HopFeatures) for x in leaves((args, kwargs))):
         refuse(
-            "", "hop features", "were given to the model, but lc_transform "
+            causes.WRONG_CALL, "", "hop features",
+            "were given to the model, but lc_transform "
             "precomputes on its own",
             "Pass the plain features, as given to block_aggregate",
         )  # fmt: skip
@@ -213,6 +217,6 @@ def _check_graph(name: str, graph: dgl.DGLGraph) -> None:
     if graph.is_block or len(graph.ntypes) > 1 or len(graph.etypes) > 1:
         kind = "a block" if graph.is_block else "a heterograph"
         refuse(
-            "", f"the graph {name}", f"is {kind}",
+            causes.UNSUPPORTED_GRAPH, "", f"the graph {name}", f"is {kind}",
             "Transform a model of a whole, homogeneous graph",
         )  # fmt: skip

@@ -5,12 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import nn
 
+from .. import causes
+from ..causes import Cause
 from ..refusals import refuse
-from .followed_numbers import Real, Whole, is_followed
+from .followed_numbers import Real, Whole, is_followed, without_numpy
+from .user_lines import user_line
 from .values import Guard, Trace, Value, replace, values_in
+from .views import Views
 
 
 class Recorder:
@@ -29,6 +34,7 @@ class Recorder:
         self._known: dict[int, tuple[torch.Tensor, int, Value]] = {}
         self._same: dict[Any, Value] = {}
         self._scope: list[str] = []
+        self.views = Views(self)
         self.sizes: dict[int, Value] = {}
         self.add_size(num_nodes, "N")
         named = [
@@ -42,9 +48,12 @@ class Recorder:
         """The name of the submodule that runs."""
         return self._scope[-1] if self._scope else ""
 
-    def refuse(self, operation: str, reason: str, advice: str) -> NoReturn:
+    def refuse(
+        self, cause: Cause, operation: str, reason: str, advice: str
+    ) -> NoReturn:
         """Refuse an operation of the submodule that runs."""
-        refuse(self.where, operation, reason, advice)
+        line = user_line()
+        refuse(cause, self.where, operation, reason, advice, line)
 
     def add(
         self,
@@ -77,6 +86,7 @@ class Recorder:
             if key in self._same:
                 return self._same[key]
             self._same[key] = made
+        made.line = user_line()
         self.trace.values.append(made)
         return made
 
@@ -94,6 +104,23 @@ class Recorder:
         """Return whether a tensor stands for a value."""
         return id(tensor) in self._known
 
+    def turned(
+        self, tensor: torch.Tensor, before: torch.Tensor, version: int
+    ) -> None:
+        """Let ``before`` stand for a tensor that got another shape in place.
+
+        Tensors that share its memory had this version before, and have the
+        same numbers as then.
+        """
+        for made in self.trace.values:
+            if made.example is tensor:
+                made.example = before
+        shared = tensor.untyped_storage().data_ptr()
+        for known, seen, value in list(self._known.values()):
+            same = known.untyped_storage().data_ptr() == shared
+            if same and seen == version:
+                self.bind(known, value)
+
     def lift(self, item: Any) -> Any:
         """Replace tensors and followed numbers by their values."""
         return replace(item, self._lift_leaf)
@@ -101,20 +128,19 @@ class Recorder:
     def _lift_leaf(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return self.value_of(leaf)
-        return leaf.value if is_followed(leaf) else leaf
+        if isinstance(leaf, np.ndarray) and leaf.dtype != object:
+            return self.add("const", None, example=torch.tensor(leaf))
+        return leaf.value if is_followed(leaf) else without_numpy(leaf)
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """Return the value of a tensor: known, a parameter or a constant."""
         if id(tensor) in self._known:
             _, version, value = self._known[id(tensor)]
             if tensor._version != version:
-                self.refuse(
-                    value.name,
-                    "was changed in place through another view of it",
-                    "Compute a new tensor instead",
-                )
+                value = self._read_again(tensor)
             if tensor.requires_grad and value.target is torch.Tensor.detach:
                 self.refuse(
+                    causes.GRADIENTS,
                     "a custom autograd function, or reentrant checkpointing",
                     "has a gradient of its own, which can't be followed",
                     "Write it with functions of torch, or call checkpoint "
@@ -128,6 +154,7 @@ class Recorder:
         else:
             if tensor.requires_grad:
                 self.refuse(
+                    causes.GRADIENTS,
                     f"a tensor of shape {tuple(tensor.shape)}",
                     "requires gradients, but is neither a parameter of the "
                     "model nor made by an operation that can be followed",
@@ -136,6 +163,19 @@ class Recorder:
                 )
             kept = tensor.detach().clone()
             value = self.add("const", None, example=kept)
+        self.bind(tensor, value)
+        return value
+
+    def _read_again(self, tensor: torch.Tensor) -> Value:
+        """Return the value of a view after a write into what it is of."""
+        value = self.views.read_again(tensor)
+        if value is None:
+            self.refuse(
+                causes.WRITES_IN_PLACE,
+                f"a tensor of shape {tuple(shape_of(tensor))}",
+                "was changed in place through another view of it",
+                "Compute a new tensor instead",
+            )
         self.bind(tensor, value)
         return value
 

@@ -17,9 +17,11 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
+from .. import causes
 from .followed_numbers import is_followed
 from .recorder import shape_of
 from .torch_call import TorchCall
@@ -104,6 +106,14 @@ def _new_tensor(tracer: "TorchTracer", call: TorchCall) -> Any:
     return call.run()
 
 
+@rule("tensor", "as_tensor", "asarray")
+def _tensor_of_an_array(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Make a constant of an array of NumPy."""
+    if isinstance(call.first, (np.ndarray, np.generic)):
+        return call.run()
+    return RECORD
+
+
 # Numbers
 
 
@@ -123,6 +133,7 @@ def _len(tracer: "TorchTracer", call: TorchCall) -> int:
     # len() returns a plain integer: branches on it can't be noticed.
     if size in tracer.sizes and not _called_by_dgl():
         tracer.refuse(
+            causes.NUMBER_OF_THE_GRAPH,
             "len() of a tensor with a row for each node or edge",
             "is a plain integer, which can't be followed",
             "Use tensor.shape[0] or g.num_nodes()",
@@ -162,6 +173,7 @@ def _to_number(tracer: "TorchTracer", call: TorchCall) -> Any:
     used = values_in(lifted)
     if any(v.learned or v.random for v in used):
         tracer.refuse(
+            causes.LEARNED_BRANCH,
             call.name,
             "turns a learned or random value into a Python number, and the "
             "LC version would keep the number of a probe",
@@ -190,6 +202,7 @@ def _iterate(tracer: "TorchTracer", call: TorchCall) -> Any:
     tensor = call.args[0]
     if tracer.lift(tensor).data:
         tracer.refuse(
+            causes.SOME_ROWS,
             "iterating over a tensor",
             "takes it apart into the rows of single nodes",
             "Use functions of whole tensors",
@@ -207,9 +220,11 @@ def _leave_torch(tracer: "TorchTracer", call: TorchCall) -> Any:
     value = tracer.lift(call.args[0])
     if value.data or value.learned:
         tracer.refuse(
+            causes.OUTSIDE_TORCH,
             call.name,
             "takes values out of torch, where they can't be followed",
-            "Compute with torch instead",
+            "Compute with torch instead, and turn arrays of NumPy into "
+            "tensors (torch.as_tensor) before you multiply by them",
         )
     return call.run()
 
@@ -240,6 +255,18 @@ def _split_bias(tracer: "TorchTracer", call: TorchCall) -> Any:
     return tracer.call(TorchCall(torch.add, "add", (product, bias), {}))
 
 
+@rule("detach_")
+def _detach(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Let the tensor stand for its value without gradients from now on."""
+    tensor = call.args[0]
+    value = tracer.value_of(tensor)
+    call.run()
+    detach = torch.Tensor.detach
+    made = tracer.add("call", detach, (value,), {}, tensor)
+    tracer.bind(tensor, made)
+    return tensor
+
+
 # What is refused
 
 
@@ -247,18 +274,20 @@ def _split_bias(tracer: "TorchTracer", call: TorchCall) -> Any:
 def _hook(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Refuse a hook, whose effect would be lost without notice."""
     tracer.refuse(
+        causes.GRADIENTS,
         call.name,
         "changes gradients in a way that can't be followed",
         "Scale or clip gradients in the training loop",
     )
 
 
-@rule("__setitem__", "backward", "copy_", "set_")
-def _write(tracer: "TorchTracer", call: TorchCall) -> Any:
-    """Refuse to write into a tensor."""
+@rule("backward", "set_", "resize_", "as_strided_")
+def _rewrite(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Refuse what changes a tensor in a way that can't be followed."""
     tracer.refuse(
+        causes.WRITES_IN_PLACE,
         call.name,
-        "writes into a tensor, which can't be swapped with aggregation",
+        "changes a tensor in a way that can't be followed",
         "Compute a new tensor instead (torch.where, torch.cat)",
     )
 
@@ -291,6 +320,7 @@ def _cut(tracer: "TorchTracer", call: TorchCall, dim: int) -> Any:
     shape = shape_of(call.first) if isinstance(call.first, torch.Tensor) else ()
     if shape and shape[dim] in tracer.sizes:
         tracer.refuse(
+            causes.SOME_ROWS,
             call.name,
             "takes some of the rows, at places that do not depend on the graph",
             "Use all rows: the LC version saves memory by mini-batches",
@@ -303,6 +333,9 @@ def _out(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Refuse to write the result into a given tensor."""
     if call.kwargs.get("out") is not None:
         tracer.refuse(
-            call.name, "writes into out=", "Omit out= and use the result"
+            causes.WRITES_IN_PLACE,
+            call.name,
+            "writes into out=",
+            "Omit out= and use the result",
         )
     return RECORD

@@ -13,16 +13,22 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
+from .. import causes
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
 from .torch_rules import RECORD, apply_rules
-from .values import Value, leaves
+from .values import Value, leaves, tensors_in
 
 #: Functions that may return their argument itself.
 _NO_OPS = frozenset({
     "to", "type", "type_as", "contiguous", "float", "double", "half", "long",
     "int", "cpu", "cuda", "bfloat16", "bool", "requires_grad_",
+})  # fmt: skip
+
+#: Functions that give a tensor another shape, in place.
+_TURNS = frozenset({
+    "t_", "transpose_", "unsqueeze_", "squeeze_", "swapaxes_", "swapdims_",
 })  # fmt: skip
 
 
@@ -77,33 +83,90 @@ class TorchTracer(Recorder, TorchFunctionMode):
 
     def record(self, call: TorchCall) -> Any:
         """Call a torch function, and record it as a value."""
+        if call.name in _TURNS:
+            return self._turn(call)
         lifted = self.lift(call.args), self.lift(call.kwargs)
         tensor = call.first
+        sources = self.views.sources(tensor)
         version = getattr(tensor, "_version", None)
         state = torch.get_rng_state()
         result = call.run()
         random = not torch.equal(state, torch.get_rng_state())
         inplace = version is not None and tensor._version != version
-        if inplace and lifted[0][0].op == "param":
-            self.refuse(
-                call.name,
-                "changes a parameter in place",
-                "Change parameters outside forward",
-            )
         if not inplace and call.name in _NO_OPS and result is tensor:
             return result
         if call.name in ("reshape", "view") and result.shape == tensor.shape:
             self.bind(result, lifted[0][0])
+            self.views.add(result, tensor, None)
             return result
+        if inplace:
+            self._check_write(call, [lifted[0][0], *(v for _, v in sources)])
         target, args, kwargs = one_spelling(self, call, inplace, lifted)
         same = isinstance(result, torch.Tensor) and result is tensor
         if same and not inplace:
             # Dropout in evaluation returns its argument, but is a value
             # of its own.
             result = result.view(result.shape)
-        value = self.add("call", target, args, kwargs, result, random=random)
-        self.bind_result(result, self._without_gradient(value))
+        made = tensor if inplace else result
+        value = self.add("call", target, args, kwargs, made, random=random)
+        if inplace:
+            value = self._in_type_of(tensor, call, value)
+        value = self._without_gradient(value)
+        self.bind_result(made, value)
+        if inplace:
+            self.views.write(value, sources)
+        else:
+            self.views.add(result, tensor, target, args[1:], kwargs)
         return result
+
+    def _check_write(self, call: TorchCall, values: list[Value]) -> None:
+        """Refuse a write into these values: a tensor, and what it is of."""
+        if any(value.op == "param" for value in values):
+            self.refuse(
+                causes.WRITES_IN_PLACE,
+                call.name,
+                "changes a parameter in place",
+                "Change parameters outside forward",
+            )
+        detached = values[0].target is torch.Tensor.detach
+        unseen = not torch.is_grad_enabled() and call.first.requires_grad
+        if unseen or (detached and any(value.learned for value in values)):
+            self.refuse(
+                causes.WRITES_IN_PLACE,
+                call.name,
+                "writes into a learned tensor by .data, detach() or under "
+                "no_grad, which hides the change from gradients",
+                "Compute a new tensor instead (torch.where, torch.cat)",
+            )
+
+    def _in_type_of(
+        self, tensor: torch.Tensor, call: TorchCall, value: Value
+    ) -> Value:
+        """Convert what is written into a tensor to the tensor's type."""
+        others = tensors_in(call.args[1:])
+        if all(
+            other.dtype == tensor.dtype or not other.is_floating_point()
+            for other in others
+        ):
+            return value
+        to = torch.Tensor.to
+        return self.add("call", to, (value, tensor.dtype), {}, tensor)
+
+    def _turn(self, call: TorchCall) -> Any:
+        """Record a change of a tensor's shape in place: ``h.t_()``."""
+        tensor = call.args[0]
+        value = self.value_of(tensor)
+        self._check_write(call, [value])
+        lifted = self.lift(call.args), self.lift(call.kwargs)
+        function, args, kwargs = one_spelling(self, call, True, lifted)
+        before, version = tensor[...], tensor._version
+        call.run()
+        self.bind(before, value)
+        self.turned(tensor, before, version)
+        self.views.turn(tensor, before, function, args[1:], kwargs)
+        made = self.add("call", function, args, kwargs, tensor)
+        self.bind(tensor, self._without_gradient(made))
+        return tensor
 
     def drops_nothing(self, p: float, tensor: Any) -> bool:
         """Return whether a dropout has p = 0, or is one to ignore."""

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..refusals import LCError, first_line, refuse
+from .. import causes
+from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
 from .graph_tracer import GraphTracer
 from .model_call import ModelCall
+from .user_lines import call_model
 from .values import Trace
 
 
@@ -29,14 +31,21 @@ def trace(
         tracer.bind(tensor, value)
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
-    before = _random_state()
+    before, versions = _random_state(), _versions(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != _random_state():
         refuse(
-            "", "random numbers of Python or NumPy",
+            causes.RANDOM_NUMBERS, "", "random numbers of Python or NumPy",
             "are drawn in forward, and can't be followed",
             "Use dropout, or draw the numbers outside the model",
         )  # fmt: skip
+    for name, version in _versions(call.model).items():
+        if versions.get(name) != version:
+            refuse(
+                causes.WRITES_IN_PLACE, "",
+                f"the parameter {name}", "is changed in place by forward",
+                "Change parameters outside forward",
+            )  # fmt: skip
     tracer.trace.output = tracer.lift(output)
     return tracer.trace
 
@@ -47,18 +56,23 @@ def run(
     """Run a model with a tracer; turn every error into an LCError."""
     try:
         with tracing(tracer):
-            return model(*args, **kwargs)
+            return call_model(model, args, kwargs)
     except LCError:
         raise
     except Exception as error:
-        raise LCError(
-            tracer.failed_in, type(error).__name__,
+        raise refusal(
+            causes.FAILS_ON_PROBE, tracer.failed_in, type(error).__name__,
             f"the model does not run on another graph with the same kind of "
             f"features ({first_line(error)})",
             "Look for parameters, features or numbers of the size of your "
             "graph (a learnable embedding for each node, weights for each "
             "edge): they can't be transformed",
         ) from error  # fmt: skip
+
+
+def _versions(model: nn.Module) -> dict[str, int]:
+    """Return a number for each parameter that counts changes in place."""
+    return {name: p._version for name, p in model.named_parameters()}
 
 
 def _random_state() -> tuple:

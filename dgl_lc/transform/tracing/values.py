@@ -8,6 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..._common.nested import leaves as leaves
+from ..._common.nested import replace as replace
+from ..refusals import Line
+
 
 class _Training:
     """Stands for ``self.training`` among the arguments of a call."""
@@ -46,6 +50,8 @@ class Value:
         Whether it draws random numbers itself.
     trouble : str or None
         Reason why it can't be used, if it differs from probe to probe.
+    line : Line or None
+        Line of the user's code that computes it.
     dims : tuple
         Sizes of the tensor: integers, "N" for one row per node, "E" for one
         per edge, None for any other size that differs between probes.
@@ -64,6 +70,7 @@ class Value:
     draws: bool = False
     trouble: str | None = None
     dims: tuple = ()
+    line: Line | None = None
 
     @property
     def static(self) -> bool:
@@ -138,39 +145,6 @@ def callable_of(value: Value, model: nn.Module) -> Callable:
         name = value.target.__self__.__name__
         return lambda tensor: getattr(tensor, name)
     return value.target
-
-
-def leaves(item: Any) -> list:
-    """Return the leaves of nested lists, tuples, dicts and slices."""
-    found: list = []
-    stack = [item]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, (list, tuple)):
-            stack.extend(reversed(part))
-        elif isinstance(part, dict):
-            stack.extend(reversed(list(part.values())))
-        elif isinstance(part, slice):
-            stack.extend((part.step, part.stop, part.start))
-        else:
-            found.append(part)
-    return found
-
-
-def replace(item: Any, change: Callable[[Any], Any]) -> Any:
-    """Change the leaves of nested lists, tuples, dicts and slices."""
-    if isinstance(item, tuple) and hasattr(item, "_fields"):
-        return type(item)(*(replace(part, change) for part in item))
-    if isinstance(item, tuple):
-        return tuple(replace(part, change) for part in item)
-    if isinstance(item, list):
-        return [replace(part, change) for part in item]
-    if isinstance(item, dict):
-        return {key: replace(part, change) for key, part in item.items()}
-    if isinstance(item, slice):
-        ends = (item.start, item.stop, item.step)
-        return slice(*(replace(part, change) for part in ends))
-    return change(item)
 
 
 def values_in(item: Any) -> list[Value]:

@@ -12,6 +12,7 @@ from . import (
     convolutions,  # noqa: F401
     refused,  # noqa: F401
     refused_numbers,  # noqa: F401
+    torch_styles,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
 from .inputs import (

@@ -83,7 +83,7 @@ def by_hand_dgl_ops():
     )
 
 
-@transformed("S₁ S₂ x")
+@transformed("S² x")
 def by_hand_message_function():
     def message(edges):
         return {"m": edges.src["h"] * edges.data["w"] * edges.src["c"]}

@@ -219,7 +219,7 @@ def noise_on_hidden_values():
     )
 
 
-@refused("__setitem__", "writes into a tensor")
+@refused("matmul", "with values of edges or of pairs of nodes")
 def adjacency_as_a_matrix():
     def body(self, g, x):
         u, v = g.edges()

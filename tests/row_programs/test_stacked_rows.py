@@ -2,7 +2,7 @@
 
 import torch
 
-from dgl_lc.transform.stacked_rows import stack_words, take_words
+from dgl_lc.row_programs.stacked_rows import stack_words, take_words
 
 
 def test_what_is_stacked_can_be_taken():
