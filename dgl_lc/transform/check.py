@@ -8,10 +8,12 @@ the model once both are made linear.
 """
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from . import causes
 from .apply_words import precompute_plainly
@@ -23,6 +25,7 @@ from .linearity import close
 from .model_inputs import Input
 from .permutations import permutation_graphs
 from .pushed import Pushed
+from .recognise import DROPOUTS
 from .refusals import first_line, refusal, refuse
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
@@ -42,14 +45,23 @@ def check(
 
     ``exact``: whether both should be equal on every graph.
     """
-    done = ["batches"]
+    with _WithoutDropout():
+        return _check(call, module, inputs, pushed, exact)
+
+
+def _check(
+    call: ModelCall, module: LCModule, inputs: list[Input],
+    pushed: Pushed, exact: bool,
+) -> str:  # fmt: skip
+    """Compare the LC version with the model, if nothing is random."""
+    done, rtol = ["batches"], _tolerance(pushed)
     probe = make_probe(call, 3)
     _check_trace(probe, pushed)
     evaluate = Evaluator(probe)
     rows = precompute_plainly(inputs, evaluate)
-    _check_batches(probe, module, rows)
+    _check_batches(probe, module, rows, rtol)
     if exact:
-        _check_equal(probe, module, rows, "a random graph")
+        _check_equal(probe, module, rows, "a random graph", rtol)
         return ", ".join([*done, "equal on a random graph"])
     _check_linearised(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
@@ -59,7 +71,7 @@ def check(
         if not reason:
             try:
                 rows = _rows_on(attempt.probe, inputs)
-                _check_equal(attempt.probe, module, rows, attempt.graph)
+                _check_equal(attempt.probe, module, rows, attempt.graph, rtol)
                 done.append(f"equal on {attempt.graph}")
                 break
             except _NotApplicableError as error:
@@ -75,6 +87,30 @@ def _rows_on(probe: ModelCall, inputs: list[Input]) -> InputRows:
         return precompute_plainly(inputs, Evaluator(probe))
     except Exception as error:
         raise _NotApplicableError(first_line(error)) from error
+
+
+def _tolerance(pushed: Pushed) -> float:
+    """Return the relative error that rounding may cause."""
+    coarse = max(
+        torch.finfo(value.example.dtype).eps
+        for value in pushed.trace.values
+        if isinstance(value.example, torch.Tensor)
+        and value.example.is_floating_point()
+    )
+    # With autocast, numbers are rounded to 16 bits between the operations.
+    return max(1e-3, 32 * coarse)
+
+
+class _WithoutDropout(TorchFunctionMode):
+    """Turns off dropout that a model has in evaluation too."""
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (),
+        kwargs: dict | None = None,
+    ) -> Any:  # fmt: skip
+        if getattr(func, "__name__", "") in DROPOUTS:
+            return args[0] if args else (kwargs or {})["input"]
+        return func(*args, **(kwargs or {}))
 
 
 class _Replay(Evaluator):
@@ -93,7 +129,8 @@ def _check_trace(probe: ModelCall, pushed: Pushed) -> None:
     outputs = values_in(pushed.trace.output)
     found = tensors_in([replay(value) for value in outputs])
     expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
-    _compare(found, expected, "on a random graph, operation by operation")
+    rtol = _tolerance(pushed)
+    _compare(found, expected, "on a random graph, operation by operation", rtol)
     parameters = [p for p in probe.model.parameters() if p.requires_grad]
     try:
         its = _gradients(expected, parameters)
@@ -101,7 +138,7 @@ def _check_trace(probe: ModelCall, pushed: Pushed) -> None:
         # A model that changes tensors in place may have no gradients.
         return
     mine = _gradients(found, parameters)
-    _compare(mine, its, "on a random graph: gradients differ")
+    _compare(mine, its, "on a random graph: gradients differ", rtol)
 
 
 def _gradients(
@@ -138,8 +175,9 @@ def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
 
 
 def _check_equal(
-    probe: ModelCall, module: LCModule, rows: InputRows, name: str
-) -> None:
+    probe: ModelCall, module: LCModule, rows: InputRows, name: str,
+    rtol: float,
+) -> None:  # fmt: skip
     """Compare the LC version with the model as it is."""
     probe.model.eval()
     with torch.no_grad():
@@ -148,7 +186,7 @@ def _check_equal(
             expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
         except Exception as error:
             raise _NotApplicableError(first_line(error)) from error
-    _compare(found, expected, f"on {name}")
+    _compare(found, expected, f"on {name}", rtol)
 
 
 def _check_linearised(
@@ -161,14 +199,20 @@ def _check_linearised(
         outputs = values_in(pushed.trace.output)
         expected = tensors_in([model(value) for value in outputs])
         found = tensors_in(version.run(*rows))
-    _compare(found, expected, "on a random graph, both made linear")
+    _compare(
+        found, expected, "on a random graph, both made linear",
+        _tolerance(pushed),
+    )  # fmt: skip
 
 
 def _compare(
-    found: list[torch.Tensor], expected: list[torch.Tensor], where: str
-) -> None:
+    found: list[torch.Tensor], expected: list[torch.Tensor], where: str,
+    rtol: float,
+) -> None:  # fmt: skip
     """Refuse an LC version whose results differ from the expected ones."""
-    same = len(found) == len(expected) and all(map(close, found, expected))
+    same = len(found) == len(expected) and all(
+        close(a, b, rtol) for a, b in zip(found, expected, strict=True)
+    )
     if not same:
         refuse(
             causes.INTERNAL, "", "the LC version",
@@ -177,7 +221,9 @@ def _compare(
         )  # fmt: skip
 
 
-def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
+def _check_batches(
+    probe: ModelCall, module: LCModule, rows: InputRows, rtol: float
+) -> None:
     """Compare batches of the LC version with all its rows."""
     made = _with_parameters(module, probe)
     with torch.no_grad():
@@ -198,4 +244,4 @@ def _check_batches(probe: ModelCall, module: LCModule, rows: InputRows) -> None:
                 tensor.index_select(dim, ids)
                 for tensor, dim in zip(whole, dims, strict=True)
             ]
-            _compare(part, expected, "on a batch of rows")
+            _compare(part, expected, "on a batch of rows", rtol)

@@ -12,7 +12,15 @@ import torch
 from . import causes
 from .causes import Cause
 from .refusals import FIXED_NUMBERS, LCError, Line, refuse, refuse_value
-from .tracing.values import TRAINING, Guard, Trace, Value, leaves, replace
+from .tracing.values import (
+    TRAINING,
+    ByTraining,
+    Guard,
+    Trace,
+    Value,
+    leaves,
+    replace,
+)
 
 
 def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
@@ -44,6 +52,7 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
     ):
         mine.dims = _dims(mine, its, sizes)
         mine.random = mine.random or trained.random
+        mine.always_draws = mine.draws
         mine.draws = mine.draws or trained.draws
         _compare(mine, its, trained, sizes)
     trace.output = _unify_leaves(
@@ -94,6 +103,9 @@ def _dims(mine: Value, its: Value, sizes: dict) -> tuple:
 
 def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:
     """Unify the arguments of a value, or note why it can't be used."""
+    if mine.op == "const" and not _same_tensor(mine.example, trained.example):
+        mine.trouble = "is a tensor that is another one in training"
+        return
     if mine.op == "const" and not _same_tensor(mine.example, its.example):
         mine.trouble = (
             "is a tensor that differs from graph to graph, and was not "
@@ -137,8 +149,11 @@ def _unify_leaves(
             return TRAINING
         elif type(leaf) is int and (leaf, its) in sizes:
             return sizes[leaf, its]
-        elif _same_leaf(leaf, its) and _same_leaf(leaf, trained):
-            return leaf
+        elif _same_leaf(leaf, its):
+            if _same_leaf(leaf, trained):
+                return leaf
+            if _is_number(leaf) and _is_number(trained):
+                return ByTraining(trained, leaf)
         return refuse(
             causes.NUMBER_OF_THE_GRAPH, where, "a constant",
             f"takes a number from the graph, from a shape or from the "
@@ -147,6 +162,10 @@ def _unify_leaves(
         )  # fmt: skip
 
     return replace(mine, unify_leaf)
+
+
+def _is_number(leaf: Any) -> bool:
+    return type(leaf) in (int, float)
 
 
 def _same_leaf(a: Any, b: Any) -> bool:

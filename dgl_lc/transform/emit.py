@@ -15,10 +15,17 @@ import torch
 from torch import fx, nn
 
 from ..row_programs.stacked_rows import stack_words, take_words
+from .by_training import if_training
 from .filter_words import Word
 from .lc_module import LCModule, build_module, share_parts
 from .pushed import Place, Pushed
-from .tracing.values import TRAINING, Value, arguments_of, replace
+from .tracing.values import (
+    TRAINING,
+    ByTraining,
+    Value,
+    arguments_of,
+    replace,
+)
 
 
 def emit(model: nn.Module, pushed: Pushed, names: list[str]) -> LCModule:
@@ -106,6 +113,10 @@ class _Emitter:
             if leaf not in self._shared:
                 self._shared[leaf] = self._graph.get_attr("training")
             return self._shared[leaf]
+        if isinstance(leaf, ByTraining):
+            flag = self._argument(TRAINING, words, user)
+            both = leaf.in_training, leaf.in_evaluation
+            return self._graph.call_function(if_training, (flag, *both))
         if not isinstance(leaf, Value):
             return leaf
         if leaf.op == "number":

@@ -11,12 +11,12 @@ from .refusals import refuse, refuse_value
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.model_call import ModelCall
 from .tracing.values import (
-    TRAINING,
     Guard,
     Value,
     after_parts,
     arguments_of,
     callable_of,
+    in_evaluation,
     replace,
 )
 
@@ -85,9 +85,9 @@ class Evaluator:
         return callable_of(value, self.call.model)(*args, **kwargs)
 
     def _argument(self, leaf: Any) -> Any:
-        if leaf is TRAINING:
-            return False
-        return self._values[leaf.id] if isinstance(leaf, Value) else leaf
+        if isinstance(leaf, Value):
+            return self._values[leaf.id]
+        return in_evaluation(leaf)
 
     def _input(self, target: Any) -> torch.Tensor:
         """Return an argument of the call, or a feature of a graph."""

@@ -9,6 +9,7 @@ from torch import fx, nn
 from ..row_programs.needs import Needs
 from ..row_programs.row_module import RowModule
 from . import causes
+from .computed_weights import computed_weights
 from .refusals import refuse
 from .tracing.values import replace
 
@@ -40,6 +41,7 @@ class LCModule(RowModule, fx.GraphModule):
     def __deepcopy__(self, memo: dict) -> "LCModule":
         root = nn.Module()
         share_parts(self, root)
+        memo.update(computed_weights(self))
         for kind in _KINDS:
             setattr(root, kind, copy.deepcopy(getattr(self, kind), memo))
         graph = copy.deepcopy(self.graph)

@@ -12,7 +12,9 @@ from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
 from .assumptions import Assumption, check_assumptions
+from .by_training import if_training
 from .evaluate import Evaluator, check_guards
+from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
@@ -114,8 +116,12 @@ class LCVersion:
         lines = [re.sub(r";  .*= None$", "", line) for line in lines]
         text = "\n".join(lines)
         # torch.fx puts the module's path before names of functions.
-        for function in (stack_words, write_items):
-            text = text.replace(function.__module__.replace(".", "_") + "_", "")
+        for function, shown in (
+            (stack_words, ""), (write_items, ""), (if_training, ""),
+            (InAutocast, "autocast_"),
+        ):  # fmt: skip
+            prefix = function.__module__.replace(".", "_") + "_"
+            text = text.replace(prefix, shown)
         return text
 
     def rows(

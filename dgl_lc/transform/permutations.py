@@ -104,21 +104,20 @@ def _why_not(probe: ModelCall, pushed: Pushed, crossed: set[Word]) -> str:
 
 def _what_differs(word: Word, evaluate: Evaluator) -> str:
     """Say why a word does not only reorder the nodes."""
-    for letter in word:
-        if _permutes((letter,), evaluate):
-            continue
-        if isinstance(letter, Polynomial):
-            if letter.self_loops:
-                return "a filter adds self-loops"
-            return "the folded sum of filters is not a permutation there"
-        if isinstance(letter, Diagonal):
-            return "a filter scales nodes there"
-        if letter.weight is not None:
-            return "a filter has edge weights"
-        if _adds_loops(letter):
-            return "a filter adds self-loops"
-        return "a filter does not only reorder the nodes there"
-    return "the filters do not only reorder the nodes there"
+    differ = [x for x in word if not _permutes((x,), evaluate)]
+    sums = [x for x in differ if isinstance(x, Polynomial)]
+    if any(x.self_loops for x in sums):
+        return "a filter adds self-loops"
+    if sums:
+        return "the folded sum of filters is not a permutation there"
+    aggregates = [x for x in differ if isinstance(x, Aggregate)]
+    if any(map(_adds_loops, aggregates)):
+        return "a filter adds self-loops"
+    if any(x.weight is not None for x in aggregates):
+        return "a filter has edge weights"
+    if any(isinstance(x, Diagonal) for x in differ):
+        return "a filter has factors of nodes"
+    return "a filter does not only reorder the nodes there"
 
 
 def _adds_loops(letter: Aggregate) -> bool:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from . import causes
-from .linearity import LINEAR, close, linearity
+from .linearity import LINEAR, NONLINEAR, close, linearity
 from .refusals import (
     FIXED_NUMBERS,
     LCError,
@@ -27,6 +27,7 @@ from .tracing.values import (
     Value,
     arguments_of,
     callable_of,
+    in_evaluation,
     replace,
     tensors_in,
 )
@@ -40,8 +41,9 @@ _OF_NUMBERS = (
 )  # fmt: skip
 
 
-_DROPOUTS = frozenset({
-    "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout", "rrelu",
+#: Functions that drop numbers at random.
+DROPOUTS = frozenset({
+    "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout",
 })  # fmt: skip
 
 _ROWS_ONLY = "Only functions of each node's own row can be transformed"
@@ -83,22 +85,26 @@ class OperationKinds:
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 return self._batch_norm(value)
             if isinstance(module, nn.modules.dropout._DropoutNd):
-                return DROPOUT
+                return _dropout(value)
         if value.name == "batch_norm":
             return self._batch_norm(value)
-        if value.name in _DROPOUTS:
-            return DROPOUT
+        if value.name in DROPOUTS:
+            return _dropout(value)
         if value.is_item:
             return LINEAR
-        if value.draws:
+        # What draws in training only has a dropout of its own, such as
+        # attention over the hops of a node.
+        if value.always_draws:
             refuse_value(
                 causes.RANDOM_NUMBERS, value,
                 "draws random numbers",
-                "Use dropout, the only random function that can be "
-                "transformed",
+                "Use dropout, or another function that is random in training "
+                "only",
             )  # fmt: skip
         _check_arguments(value)
-        return self._try(value)
+        kind = self._try(value)
+        # Rounding to fewer digits counts as linear.
+        return LINEAR if _rounds_only(value) else kind
 
     def _batch_norm(self, value: Value) -> str:
         """Check a batch norm, which mixes rows in training only."""
@@ -181,6 +187,19 @@ class OperationKinds:
             return linearity(outputs, torch.Generator().manual_seed(seed))
 
 
+def _dropout(value: Value) -> str:
+    """Return the kind of a dropout: it is exact if evaluation has none."""
+    return NONLINEAR if value.always_draws else DROPOUT
+
+
+def _rounds_only(value: Value) -> bool:
+    """Return whether it converts floating-point numbers to another type."""
+    if value.name not in ("to", "type", "float", "double", "half", "bfloat16"):
+        return False
+    both = (value.args[0], value)
+    return all(v.example.is_floating_point() for v in both)
+
+
 def _as_is(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
@@ -218,10 +237,8 @@ def _outputs(
         return found.to(dtype) if found.is_floating_point() else found
 
     def unconverted(leaf: Any) -> Any:
-        if leaf is TRAINING:
-            return False
         if not isinstance(leaf, Value):
-            return leaf
+            return in_evaluation(leaf)
         if leaf.op == "number":
             return len(rows)
         if leaf.row_dim is None:

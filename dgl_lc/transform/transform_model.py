@@ -122,6 +122,7 @@ def lc_transform(
         torch.random.fork_rng(devices=[]),
         torch.inference_mode(False),
         torch.enable_grad(),
+        torch.autocast("cpu", enabled=False),
         warnings.catch_warnings(),
         _one_thread(),
     ):
@@ -170,7 +171,9 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         commuted = find_commuted(pushed)
         exact = all(entry.is_exact for entry in commuted)
         checked = check(call, module, inputs, pushed, exact)
-        report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
+        report = make_report(
+            pushed, inputs, commuted, call.num_nodes, checked, probes[0]
+        )
         module._row_needs = needs_of(inputs, report.filters)
         return LCVersion(
             call,

@@ -4,6 +4,7 @@ They are patched while a model is traced, and restored in any case. Threads
 other than the one that traces still call the originals.
 """
 
+import builtins
 import math
 import sys
 import threading
@@ -103,6 +104,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
+    yield builtins, "len", GraphTracer.length
     yield _spmm, "gspmm_internal", GraphTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
     yield _sddmm, "gsddmm_internal", GraphTracer.gsddmm

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from .. import causes
+from ..computed_weights import computed_weights
 from ..refusals import LCError, refusal
 from .model_call import ModelCall
 from .values import replace
@@ -186,7 +187,7 @@ def copy_model(call: ModelCall) -> nn.Module:
 def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
     """Copy a model, except for the objects in the memo."""
     try:
-        return copy.deepcopy(model, memo)
+        return copy.deepcopy(model, {**computed_weights(model), **memo})
     except LCError:
         raise
     except Exception as error:

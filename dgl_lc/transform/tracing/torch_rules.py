@@ -131,7 +131,7 @@ def _len(tracer: "TorchTracer", call: TorchCall) -> int:
     """Return the length of a tensor, or refuse a size of the graph."""
     size = call.run()
     # len() returns a plain integer: branches on it can't be noticed.
-    if size in tracer.sizes and not _called_by_dgl():
+    if size in tracer.sizes and not called_by_dgl():
         tracer.refuse(
             causes.NUMBER_OF_THE_GRAPH,
             "len() of a tensor with a row for each node or edge",
@@ -141,7 +141,7 @@ def _len(tracer: "TorchTracer", call: TorchCall) -> int:
     return size
 
 
-def _called_by_dgl() -> bool:
+def called_by_dgl() -> bool:
     """Return whether DGL, and not the model, made the call."""
     frame = sys._getframe(1)
     while frame is not None:

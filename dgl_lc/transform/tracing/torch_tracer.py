@@ -14,10 +14,11 @@ from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
 from .. import causes
+from ..in_autocast import InAutocast, active_autocast
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
-from .torch_rules import RECORD, apply_rules
+from .torch_rules import RECORD, apply_rules, called_by_dgl
 from .values import Value, leaves, tensors_in
 
 #: Functions that may return their argument itself.
@@ -30,6 +31,9 @@ _NO_OPS = frozenset({
 _TURNS = frozenset({
     "t_", "transpose_", "unsqueeze_", "squeeze_", "swapaxes_", "swapdims_",
 })  # fmt: skip
+
+#: The function itself, which is patched while a model is traced.
+_len = len
 
 
 class TorchTracer(Recorder, TorchFunctionMode):
@@ -76,6 +80,14 @@ class TorchTracer(Recorder, TorchFunctionMode):
                 TorchCall(original, "__getitem__", (tensor, index), {})
             )
 
+    def length(self, item: Any) -> int:
+        """Return the length of an item, followed if it is a tensor's."""
+        with hidden():
+            size = _len(item)
+        if isinstance(item, torch.Tensor) and not called_by_dgl():
+            return self.number(size)
+        return size
+
     def call(self, call: TorchCall) -> Any:
         """Do what the rules say with a call; record it if they say nothing."""
         result = apply_rules(self, call)
@@ -107,6 +119,8 @@ class TorchTracer(Recorder, TorchFunctionMode):
             # Dropout in evaluation returns its argument, but is a value
             # of its own.
             result = result.view(result.shape)
+        if not inplace and not random:
+            target = self._in_autocast(call, target, result)
         made = tensor if inplace else result
         value = self.add("call", target, args, kwargs, made, random=random)
         if inplace:
@@ -118,6 +132,26 @@ class TorchTracer(Recorder, TorchFunctionMode):
         else:
             self.views.add(result, tensor, target, args[1:], kwargs)
         return result
+
+    def _in_autocast(
+        self, call: TorchCall, target: Callable, result: Any
+    ) -> Callable:
+        """Return a function that does what autocast does, where it is on."""
+        active = active_autocast(tensors_in((call.args, call.kwargs)))
+        if active is None or call.name == "__get__":
+            return target
+        with torch.autocast(active[0], enabled=False):
+            try:
+                plain = tensors_in(call.run())
+            except RuntimeError:
+                # Without autocast, the types of its arguments do not fit.
+                plain = []
+        found = tensors_in(result)
+        same = len(plain) == len(found) and all(
+            a.dtype == b.dtype and torch.equal(a, b)
+            for a, b in zip(plain, found, strict=True)
+        )
+        return target if same else InAutocast(target, *active)
 
     def _check_write(self, call: TorchCall, values: list[Value]) -> None:
         """Refuse a write into these values: a tensor, and what it is of."""
@@ -200,6 +234,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
             and not getattr(module, "inplace", False)
             and not isinstance(module, (nn.ModuleList, nn.ModuleDict))
             and self._has_its_own(module)
+            and active_autocast(tensors_in((args, kwargs))) is None
         )
         self._scope.append(name)
         try:

@@ -23,6 +23,21 @@ class _Training:
 TRAINING = _Training()
 
 
+@dataclass(frozen=True)
+class ByTraining:
+    """Stands for a number that is another one in training."""
+
+    in_training: Any
+    in_evaluation: Any
+
+
+def in_evaluation(leaf: Any) -> Any:
+    """Return what an argument that depends on training is in evaluation."""
+    if isinstance(leaf, ByTraining):
+        return leaf.in_evaluation
+    return False if leaf is TRAINING else leaf
+
+
 @dataclass(eq=False)
 class Value:
     """Something that the model computes.
@@ -46,8 +61,8 @@ class Value:
     learned, random, data : bool
         Whether it depends on a parameter, on a random generator, and on the
         graph or the features.
-    draws : bool
-        Whether it draws random numbers itself.
+    draws, always_draws : bool
+        Whether it draws random numbers itself, and in evaluation as well.
     trouble : str or None
         Reason why it can't be used, if it differs from probe to probe.
     line : Line or None
@@ -68,6 +83,7 @@ class Value:
     random: bool = False
     data: bool = False
     draws: bool = False
+    always_draws: bool = False
     trouble: str | None = None
     dims: tuple = ()
     line: Line | None = None

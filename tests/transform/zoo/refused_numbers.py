@@ -63,9 +63,7 @@ def number_scaled_edges():
     return _model(body)
 
 
-@refused(
-    "len() of a tensor with a row for each node or edge", "is a plain integer"
-)
+@refused("truediv", "takes a number from the graph")
 def number_of_rows_by_len():
     def body(self, g, x):
         return self.a(g, self.fc(x) / len(x))

@@ -84,3 +84,99 @@ def columns_written_in_place():
 
     a, b = gcn()
     return Case(Function(body, a=a, b=b))
+
+
+@transformed("S² x")
+def length_of_the_features():
+    def body(self, g, x):
+        h = self.fc(x).view(len(x), 2, HID // 2)
+        h = propagate(g, h).reshape(len(h), HID)
+        return self.out(propagate(g, F.relu(h)))
+
+    return Case(Function(body, fc=nn.Linear(IN, HID), out=nn.Linear(HID, OUT)))
+
+
+@transformed("S₁ S₂ x")
+def weights_transposed_in_place():
+    def body(self, g, x):
+        weight = self.weight.clone()
+        weight.t_()
+        h = torch.mm(x, weight).unsqueeze_(1)
+        h = propagate(g, h).squeeze_(1).transpose_(0, 1).relu_().t_()
+        return self.b(g, h)
+
+    _, b = gcn()
+    weight = nn.Parameter(torch.randn(HID, IN))
+    return Case(Function(body, weight=weight, b=b))
+
+
+@transformed("S² x")
+def rrelu_between_layers():
+    def body(self, g, x):
+        h = F.rrelu(self.a(g, x), 0.1, 0.4, self.training)
+        return self.b(g, h)
+
+    a, b = gcn()
+    return Case(Function(body, a=a, b=b))
+
+
+@transformed("x", "S x", "S² x")
+def transformer_over_hops():
+    def body(self, g, x):
+        hops = [self.fc(x)]
+        for _ in range(2):
+            hops.append(self.conv(g, hops[-1]))
+        tokens = torch.stack(hops, dim=1) + self.place
+        return self.out(self.encoder(tokens)[:, 0])
+
+    layer = nn.TransformerEncoderLayer(
+        HID, 2, 2 * HID, dropout=0.2, batch_first=True, activation="gelu"
+    )
+    return Case(
+        Function(
+            body,
+            fc=nn.Linear(IN, HID),
+            conv=dglnn.GraphConv(HID, HID, weight=False, bias=False),
+            place=nn.Parameter(torch.randn(3, HID)),
+            encoder=nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
+            out=nn.Linear(HID, OUT),
+        )
+    )
+
+
+@transformed("x", "S x", "S² x")
+def attention_over_hops():
+    def body(self, g, x):
+        hops = [self.fc(x)]
+        for _ in range(2):
+            hops.append(self.conv(g, hops[-1]))
+        tokens = torch.stack(hops)
+        mixed, _ = self.attention(tokens[:1], tokens, tokens)
+        return self.out(F.dropout(mixed[0], 0.3, self.training))
+
+    return Case(
+        Function(
+            body,
+            fc=nn.Linear(IN, HID),
+            conv=dglnn.GraphConv(HID, HID, weight=False, bias=False),
+            attention=nn.MultiheadAttention(HID, 2, dropout=0.1),
+            out=nn.Linear(HID, OUT),
+        )
+    )
+
+
+@transformed("S² x")
+def weight_norm_of_layers():
+    def body(self, g, x):
+        h = self.act(propagate(g, self.fc(x)))
+        return propagate(g, self.out(h))
+
+    norm = nn.utils.parametrizations.weight_norm
+    return Case(
+        Function(
+            body,
+            fc=norm(nn.Linear(IN, HID)),
+            act=nn.RReLU(0.1, 0.3),
+            out=norm(nn.Linear(HID, OUT)),
+        )
+    )
