@@ -13,7 +13,7 @@ from ._moved import find_moved_modules
 if TYPE_CHECKING:
     from .hops import HopFeatures
     from .precompute import block_aggregate
-    from .transform import LCError, lc_transform
+    from .transform import LCError, lc_explain, lc_transform
 
 __version__ = "0.1.0"
 
@@ -21,6 +21,7 @@ __all__ = [
     "HopFeatures",
     "LCError",
     "block_aggregate",
+    "lc_explain",
     "lc_transform",
     "__version__",
 ]
@@ -30,6 +31,7 @@ _MODULES = {
     "HopFeatures": "hops",
     "LCError": "transform",
     "block_aggregate": "precompute",
+    "lc_explain": "transform",
     "lc_transform": "transform",
 }
 #: Modules that ``import dgl_lc`` makes available.

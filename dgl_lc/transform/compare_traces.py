@@ -42,39 +42,58 @@ def unify(trace: Trace, other: Trace, training: Trace) -> Trace:
         "Let a module or F.dropout(…, training=self.training) make the "
         "difference",
     )  # fmt: skip
+    sizes = compare_values(trace, other, training)
+    trace.output = _unify_leaves(
+        "", None, trace.output, other.output, training.output, sizes
+    )
+    trace.guards = unify_guards(trace, other, training)
+    return trace
+
+
+def compare_values(trace: Trace, other: Trace, training: Trace) -> dict:
+    """Find the dims and the troubles of values; return sizes by their pairs.
+
+    The traces have the same operations, as far as they go.
+    """
     sizes = {
         (v.example, o.example): v
-        for v, o in zip(trace.values, other.values, strict=True)
+        for v, o in zip(trace.values, other.values, strict=False)
         if v.op == "number"
     }
     for mine, its, trained in zip(
-        trace.values, other.values, training.values, strict=True
+        trace.values, other.values, training.values, strict=False
     ):
         mine.dims = _dims(mine, its, sizes)
         mine.random = mine.random or trained.random
         mine.always_draws = mine.draws
         mine.draws = mine.draws or trained.draws
         _compare(mine, its, trained, sizes)
-    trace.output = _unify_leaves(
-        "", None, trace.output, other.output, training.output, sizes
-    )
-    trace.guards = _unify_guards(trace, other, training)
-    return trace
+    return sizes
 
 
 def _check_steps(
     trace: Trace, other: Trace, cause: Cause, reason: str, advice: str
 ) -> None:
     """Refuse two traces that do not have the same operations."""
-    pairs = zip(trace.values, other.values, strict=False)
-    for mine, its in pairs:
-        if mine.op != its.op or not _same_target(mine, its):
-            both = f"{mine.name} / {its.name}"
-            refuse(cause, mine.where, both, reason, advice, mine.line)
+    place = first_difference(trace, other)
+    if place is None:
+        return
     shorter, longer = sorted((trace.values, other.values), key=len)
-    if len(shorter) < len(longer):
-        extra = longer[len(shorter)]
-        refuse_value(cause, extra, reason, advice)
+    if place == len(shorter):
+        refuse_value(cause, longer[place], reason, advice)
+    mine, its = trace.values[place], other.values[place]
+    both = f"{mine.name} / {its.name}"
+    refuse(cause, mine.where, both, reason, advice, mine.line)
+
+
+def first_difference(trace: Trace, other: Trace) -> int | None:
+    """Return the place of the first operation that differs, if one does."""
+    pairs = zip(trace.values, other.values, strict=False)
+    for place, (mine, its) in enumerate(pairs):
+        if mine.op != its.op or not _same_target(mine, its):
+            return place
+    lengths = sorted((len(trace.values), len(other.values)))
+    return lengths[0] if lengths[0] < lengths[1] else None
 
 
 def _same_target(mine: Value, its: Value) -> bool:
@@ -181,7 +200,7 @@ def _same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b)
 
 
-def _unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
+def unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
     """Return the branches that were the same on all probes."""
     results = {
         guard.value.id: guard.result

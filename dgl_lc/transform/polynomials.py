@@ -125,6 +125,9 @@ def _with_self_loops(words: dict[Word, float]) -> dict[Word, float]:
         return words
     if not aggregated or not isinstance(aggregated[0], Aggregate):
         return words
+    if rest and isinstance(rest[0], Aggregate):
+        # The diagonal is the norm of that aggregation.
+        return words
     if degree(aggregated) != 1:
         return words
     looped = Polynomial(((1.0, norm), (1.0, norm + aggregated)), True)

@@ -56,7 +56,7 @@ def push(
     exact_bias : bool
         Whether a bias at a word is aggregated too, as S 1 b.
     """
-    _check_outputs(simplified.trace)
+    check_outputs(simplified.trace)
     pusher = _Pusher(simplified.trace, kinds, words, fold, exact_bias)
     return pusher.push(simplified.assumptions)
 
@@ -216,6 +216,15 @@ class _Pusher:
                 "Compute it before the model is called, and store it as an "
                 "attribute of the model",
             )  # fmt: skip
+        if word and value.name in ("graph", "arange"):
+            refuse_value(
+                causes.SIZE_OF_THE_GRAPH, value,
+                "is made of integers, the ids of nodes: what is looked up by "
+                "them (a learnable embedding for each node) is not a function "
+                "of the features",
+                "Use features of nodes, given to the model, instead of "
+                "learned embeddings",
+            )  # fmt: skip
         if word and not value.example.is_floating_point():
             refuse_value(
                 causes.INTEGERS, value,
@@ -301,7 +310,7 @@ def _add_ones(trace: Trace) -> Value:
     return made
 
 
-def _check_outputs(trace: Trace) -> None:
+def check_outputs(trace: Trace) -> None:
     """Refuse outputs that are not rows of nodes."""
     for leaf in leaves(trace.output):
         if not isinstance(leaf, Value):

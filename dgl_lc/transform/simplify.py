@@ -14,8 +14,8 @@ import torch
 
 from .assumptions import IsNumber
 from .evaluate import Evaluator
-from .tracing.values import Guard, Trace, Value, arguments_of
-from .tracing.values import replace as replace_leaves
+from .rewrite import Rewriter
+from .tracing.values import Trace, Value, arguments_of
 
 
 @dataclass(frozen=True)
@@ -36,46 +36,21 @@ def simplify(trace: Trace, graphs: Sequence[Evaluator]) -> Simplified:
         same number on all of them.
     """
     simplifier = _Simplifier(graphs)
-    for value in trace.values:
-        simplifier.add(value)
-    return simplifier.result(trace)
+    made = simplifier.rewrite(trace)
+    return Simplified(made, tuple(simplifier.assumed))
 
 
-class _Simplifier:
-    """Copies a trace value by value, with a simpler one where it can."""
+class _Simplifier(Rewriter):
+    """Replaces values by simpler ones that are the same."""
 
     def __init__(self, graphs: Sequence[Evaluator]) -> None:
+        super().__init__()
         self._graphs = graphs
-        self._values: list[Value] = []
-        self._new: dict[Value, Value] = {}
         self._zero: set[Value] = set()
         self._numbers: dict[Value, float | None] = {}
-        self._assumed: dict[IsNumber, None] = {}
+        self.assumed: dict[IsNumber, None] = {}
 
-    def add(self, value: Value) -> None:
-        """Copy a value, or find a simpler one that is the same."""
-        args, kwargs = replace_leaves((value.args, value.kwargs), self._current)
-        made = replace(value, id=len(self._values), args=args, kwargs=kwargs)
-        simpler = None if value.trouble else self._simpler(made)
-        if simpler is None:
-            self._values.append(made)
-            simpler = made
-        self._new[value] = simpler
-
-    def result(self, trace: Trace) -> Simplified:
-        """Return the simplified trace."""
-        guards = [
-            Guard(self._current(guard.value), guard.result, guard.escaped)
-            for guard in trace.guards
-        ]
-        output = replace_leaves(trace.output, self._current)
-        made = Trace(self._values, guards, output)
-        return Simplified(made, tuple(self._assumed))
-
-    def _current(self, leaf: Any) -> Any:
-        return self._new[leaf] if isinstance(leaf, Value) else leaf
-
-    def _simpler(self, value: Value) -> Value | None:
+    def instead(self, value: Value) -> Value | None:
         """Return a simpler value that is the same, if a rule finds one."""
         rule = _RULES.get(value.target if value.op == "call" else value.op)
         if rule is None and value.op == "call" and value.name in _WITH_ALPHA:
@@ -174,12 +149,12 @@ class _Simplifier:
         term = self._scaled(value, b, alpha)
         function = _WITH_ALPHA[value.name]
         total = replace(
-            value, id=len(self._values), target=function, args=(a, term),
+            value, id=len(self.values), target=function, args=(a, term),
             kwargs={},
         )  # fmt: skip
         simpler = self._sum(total)
         if simpler is None:
-            self._values.append(total)
+            self.values.append(total)
             simpler = total
         return simpler
 
@@ -229,10 +204,10 @@ class _Simplifier:
     ) -> Value:
         """Add a value that is computed in another way than before."""
         made = replace(
-            value, id=len(self._values), op=op, target=target, args=args,
+            value, id=len(self.values), op=op, target=target, args=args,
             kwargs={},
         )  # fmt: skip
-        self._values.append(made)
+        self.values.append(made)
         if args[0] in self._zero:
             self._zero.add(made)
         return made
@@ -278,7 +253,7 @@ class _Simplifier:
         assumed = IsNumber(factor, float(first))
         if not all(assumed.holds(graph) for graph in self._graphs):
             return None
-        self._assumed[assumed] = None
+        self.assumed[assumed] = None
         return assumed.number
 
 

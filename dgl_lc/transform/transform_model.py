@@ -11,15 +11,17 @@ from torch import nn
 
 from . import causes
 from .check import check
+from .collect_problems import collect_problems
 from .compare_traces import unify
 from .emit import emit
 from .equal_words import EqualWords
 from .evaluate import Evaluator, check_guards
+from .joined_rows import split_joined_rows
 from .lc_version import LCVersion
 from .model_inputs import name_inputs, needs_of
 from .push import push
 from .recognise import OperationKinds
-from .refusals import LCError, first_line, refusal, refuse
+from .refusals import LCError, Problem, first_line, refusal, refuse
 from .report import find_commuted, make_report
 from .simplify import simplify
 from .tracing.dgl_hooks import LOCK
@@ -135,7 +137,20 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
-                raise error from error.__cause__
+                problems = _all_problems(call, options, error)
+                raise LCError(problems) from error.__cause__
+
+
+def _all_problems(
+    call: ModelCall, options: _Options, first: LCError
+) -> list[Problem]:
+    """Return all problems of a model that was refused."""
+    how = options.exact_bias, options.ignore_edge_dropout
+    try:
+        return collect_problems(call, 1, *how, first)
+    except Exception:
+        # An explanation that fails must not hide the error.
+        return first.problems
 
 
 @contextmanager
@@ -157,7 +172,8 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         with torch.no_grad():
             probes = [Evaluator(make_probe(call, k)) for k in (seed + 1, 3)]
             real = Evaluator(call)
-            simplified = simplify(traced, [*probes, real])
+            rows = split_joined_rows(traced, probe.model)
+            simplified = simplify(rows, [*probes, real])
         kinds = OperationKinds(probe.model, probe.num_nodes)
         words = EqualWords([Evaluator(probe), *probes], real)
         pushed = push(

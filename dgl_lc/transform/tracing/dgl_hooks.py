@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import causes
 from ..causes import Cause
+from ..refusals import LCError
 from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import DERIVED, GraphTracer
 
@@ -62,7 +63,10 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
         tracer = _tracer()
         if tracer is None:
             return original(*args, **kwargs)
-        return traced(tracer, *args, **kwargs)
+        try:
+            return traced(tracer, *args, **kwargs)
+        except LCError as error:
+            return tracer.after_refusal(error, original, args, kwargs)
 
     return call
 
@@ -154,15 +158,35 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         yield dgl.DGLGraph, name, _size(name)
     for name in ("__getitem__", *_SAME_EDGES):
         yield dgl.DGLGraph, name, _same_edges(name)
+    yield dgl.DGLGraph, "__init__", _made(dgl.DGLGraph.__init__)
     for name in DERIVED:
-        original = getattr(dgl, name)
-        derive = _derive(name, original)
+        derive = _derive(name, getattr(dgl, name))
         if hasattr(dgl.DGLGraph, name):
             yield dgl.DGLGraph, name, derive
-        # A module may have a name of its own: from dgl import reverse.
-        for module in list(sys.modules.values()):
-            if getattr(module, "__dict__", {}).get(name) is original:
-                yield module, name, derive
+        for module in _modules_with(name, getattr(dgl, name)):
+            yield module, name, derive
+    for name in ("random_walk", "node2vec_random_walk"):
+        walk = _refusal(
+            causes.GRAPH_MADE_IN_FORWARD,
+            name,
+            "draws random walks, so that what a node sees is not constant",
+            "Use all neighbours, or draw the walks before the model is called "
+            "and pass a graph made of them",
+        )
+        for module in _modules_with(name, getattr(dgl.sampling, name)):
+            yield module, name, walk
+
+
+def _modules_with(name: str, function: Callable) -> list[Any]:
+    """Return the modules that know a function of DGL by this name.
+
+    A model's module may have one: ``from dgl import reverse``.
+    """
+    return [
+        module
+        for module in list(sys.modules.values())
+        if getattr(module, "__dict__", {}).get(name) is function
+    ]
 
 
 @cache
@@ -222,7 +246,21 @@ def _same_edges(name: str) -> Callable:
             if one_type and result._graph is not graph._graph:
                 key = tracer.key_of(graph._graph)
                 tracer.add_graph(result, key, like=graph, same_edges=True)
+        elif isinstance(result, dgl.DGLGraph):
+            tracer.inherit_blame(result, graph)
         return result
+
+    return traced
+
+
+def _made(original: Callable) -> Callable:
+    """Make a hook for the constructor of graphs."""
+
+    def traced(
+        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        original(graph, *args, **kwargs)
+        tracer.note_made(graph)
 
     return traced
 

@@ -10,8 +10,11 @@ import torch
 from dgl.base import is_all
 
 from .. import causes
+from ..refusals import LCError
+from .made_graphs import refuse_made_graph
 from .recorder import hidden
 from .torch_tracer import TorchTracer
+from .user_lines import function_of_dgl, user_line
 
 gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
 gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
@@ -34,6 +37,7 @@ class GraphTracer(TorchTracer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._graphs: dict[int, tuple[Any, Any]] = {}
+        self._made: dict[int, tuple[Any, LCError]] = {}
 
     def add_graph(
         self,
@@ -68,16 +72,37 @@ class GraphTracer(TorchTracer):
 
     def key_of(self, index: Any) -> Any:
         """Return the key of a graph, or refuse an unknown graph."""
-        if id(index) not in self._graphs:
-            self.refuse(
-                causes.GRAPH_MADE_IN_FORWARD,
-                "message passing",
-                "runs on a graph that is built or sampled in forward, so that "
-                "its filter is not constant",
-                "Pass the graph to the model, or derive it with "
-                f"dgl.{', dgl.'.join(DERIVED[:3])}",
-            )
-        return self._graphs[id(index)][1]
+        if id(index) in self._graphs:
+            return self._graphs[id(index)][1]
+        if id(index) in self._made:
+            raise self._made[id(index)][1]
+        return refuse_made_graph(self.where, "", user_line())
+
+    def blame(self, graph: dgl.DGLGraph, error: LCError) -> None:
+        """Remember why a graph has no key: whoever uses it raises the error."""
+        self._made[id(graph._graph)] = (graph._graph, error)
+
+    def inherit_blame(self, graph: dgl.DGLGraph, parent: dgl.DGLGraph) -> None:
+        """Blame a graph for what the one that it was made of is blamed for."""
+        if id(parent._graph) in self._made:
+            self.blame(graph, self._made[id(parent._graph)][1])
+
+    def after_refusal(
+        self, error: LCError, function: Callable, args: tuple, kwargs: dict
+    ) -> Any:
+        """Run what was refused as it is, where problems are collected."""
+        result = super().after_refusal(error, function, args, kwargs)
+        if isinstance(result, dgl.DGLGraph):
+            self.blame(result, error)
+        return result
+
+    def note_made(self, graph: dgl.DGLGraph) -> None:
+        """Remember where a graph is made that no key is known of."""
+        if id(graph._graph) not in self._graphs:
+            try:
+                refuse_made_graph(self.where, function_of_dgl(), user_line())
+            except LCError as error:
+                self.blame(graph, error)
 
     # What the hooks of dgl_hooks.py call
 

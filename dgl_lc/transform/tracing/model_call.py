@@ -9,12 +9,13 @@ import dgl
 import torch
 from torch import nn
 
-from ...hops import HopFeatures
-from ...nn.plain.lcgraphconv import LCConv
-from ...nn.plain.model_on_hops import ModelOnHops
 from .. import causes
 from ..refusals import refuse
-from .values import leaves
+from .call_checks import check_features, check_model, refuse_without_graph
+from .call_leaves import call_leaves, named_leaves
+
+#: Attributes that every module has.
+_OF_MODULES = frozenset(vars(nn.Module()))
 
 
 @dataclass
@@ -25,7 +26,7 @@ class ModelCall:
     ----------
     graphs : dict
         Graphs by name: "g", "g2" … for arguments, and the attribute's name
-        for one that the model holds.
+        ("graphs.0" for an item of a list) for one that the model holds.
     inputs : dict
         Tensors with a row for each node or edge, by name.
     attributes : dict
@@ -55,16 +56,10 @@ class ModelCall:
 
 def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
     """Find the graphs and the graph-sized tensors of a call."""
-    if not isinstance(model, nn.Module):
-        refuse(
-            causes.WRONG_CALL, "",
-            type(model).__name__, "is not a torch.nn.Module",
-            "Pass the model, then the arguments of its forward: "
-            "lc_transform(model, g, x)",
-        )  # fmt: skip
+    check_model(model)
+    check_features(args, kwargs)
     call = ModelCall(model, args, kwargs)
     given = [*_named(args, kwargs)]
-    _check_not_swapped(model, args, kwargs)
     held = [*_held(model)]
     graphs = [item for item in given + held if _is_graph(item[1])]
     for name, graph in graphs:
@@ -72,13 +67,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
             call.graphs[name] = graph
             _check_graph(name, graph)
     if not call.graphs:
-        refuse(
-            causes.WRONG_CALL, "", "the call",
-            "has no graph: neither an argument nor an "
-            "attribute of the model is one",
-            "Pass the arguments of the model's forward: "
-            "lc_transform(model, g, x)",
-        )  # fmt: skip
+        refuse_without_graph(model, args)
     sizes = {call.num_nodes}
     numbers = {
         name
@@ -110,25 +99,6 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
     return call
 
 
-def _check_not_swapped(model: nn.Module, args: tuple, kwargs: dict) -> None:
-    """Refuse a model whose layers or features were swapped by hand."""
-    for name, module in model.named_modules():
-        if isinstance(module, (LCConv, ModelOnHops)):
-            refuse(
-                causes.NOTHING_TO_DO, name, type(module).__name__,
-                "is a part of an LC version, which needs no transformation",
-                "Pass the model as written for dgl.nn, with its plain "
-                "features, or give block_aggregate's hop features to this one",
-            )  # fmt: skip
-    if any(isinstance(x, HopFeatures) for x in leaves((args, kwargs))):
-        refuse(
-            causes.WRONG_CALL, "", "hop features",
-            "were given to the model, but lc_transform "
-            "precomputes on its own",
-            "Pass the plain features, as given to block_aggregate",
-        )  # fmt: skip
-
-
 def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:
     """Yield what two calls differ in, besides values of graph and features."""
     here, there = _arguments(call), _arguments(other)
@@ -158,7 +128,7 @@ def _arguments(call: ModelCall) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for name, item in arguments.items():
         several = not (isinstance(item, torch.Tensor) or _is_graph(item))
-        for place, leaf in enumerate(leaves(item)):
+        for place, leaf in enumerate(call_leaves(item)):
             own = f"{name}[{place}]" if several and place else name
             rows = isinstance(leaf, torch.Tensor) and leaf.dim() > 0
             if rows or _is_graph(leaf):
@@ -186,14 +156,14 @@ def _show(item: Any) -> str:
 def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
     """Yield (name, item) for the graphs and tensors among the arguments."""
     counts = {"g": 0, "x": 0}
-    for item in leaves(args):
+    for item in call_leaves(args):
         kind = "g" if _is_graph(item) else "x"
         if kind == "g" or isinstance(item, torch.Tensor):
             counts[kind] += 1
             number = counts[kind]
             yield kind if number == 1 else f"{kind}{number}", item
     for name, item in kwargs.items():
-        for number, leaf in enumerate(leaves(item), 1):
+        for number, leaf in enumerate(call_leaves(item), 1):
             if _is_graph(leaf) or isinstance(leaf, torch.Tensor):
                 yield name if leaf is item else f"{name}{number}", leaf
 
@@ -203,7 +173,8 @@ def _held(model: nn.Module) -> Iterator[tuple[str, Any]]:
     for prefix, module in model.named_modules():
         if type(module).__module__.startswith("torch.nn"):
             continue
-        for name, item in [*vars(module).items(), *module._buffers.items()]:
+        own = {k: v for k, v in vars(module).items() if k not in _OF_MODULES}
+        for name, item in named_leaves({**own, **module._buffers}):
             if _is_graph(item) or isinstance(item, torch.Tensor):
                 yield f"{prefix}.{name}" if prefix else name, item
 

@@ -16,8 +16,8 @@ from torch import nn
 from .. import causes
 from ..computed_weights import computed_weights
 from ..refusals import LCError, refusal
+from .call_leaves import change_leaves
 from .model_call import ModelCall
-from .values import replace
 
 _PRIMES = [
     p for p in range(41, 8000) if all(p % d for d in range(2, int(p**0.5) + 1))
@@ -75,7 +75,7 @@ def make_probe(
     def swap(leaf: Any) -> Any:
         return same.get(id(leaf), leaf)
 
-    args, kwargs = replace(call.args, swap), replace(call.kwargs, swap)
+    args, kwargs = change_leaves((call.args, call.kwargs), swap)
     return ModelCall(model, args, kwargs, graphs, inputs)
 
 

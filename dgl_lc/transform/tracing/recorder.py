@@ -11,10 +11,10 @@ from torch import nn
 
 from .. import causes
 from ..causes import Cause
-from ..refusals import refuse
-from .followed_numbers import Real, Whole, is_followed, without_numpy
+from ..refusals import LCError, refuse
+from .followed_numbers import Real, Whole, is_followed, plain, without_numpy
 from .user_lines import user_line
-from .values import Guard, Trace, Value, replace, values_in
+from .values import Guard, Trace, Value, leaves, replace, values_in
 from .views import Views
 
 
@@ -36,6 +36,8 @@ class Recorder:
         self._scope: list[str] = []
         self.views = Views(self)
         self.sizes: dict[int, Value] = {}
+        #: Whether problems are collected, and tracing goes on after them.
+        self.collects = False
         self.add_size(num_nodes, "N")
         named = [
             *model.named_parameters(remove_duplicate=False),
@@ -54,6 +56,41 @@ class Recorder:
         """Refuse an operation of the submodule that runs."""
         line = user_line()
         refuse(cause, self.where, operation, reason, advice, line)
+
+    def after_refusal(
+        self, error: LCError, function: Callable, args: tuple, kwargs: dict
+    ) -> Any:
+        """Run what was refused as it is, where problems are collected.
+
+        Its result is a value of its own, so that its consequences are known
+        for what they are. Otherwise the error is raised.
+        """
+        if not self.collects:
+            raise error
+        self.trace.problems.extend(error.problems)
+        known = [self._lift_any(leaf) for leaf in leaves((args, kwargs))]
+        first: Any = args[0] if args else None
+        version = getattr(first, "_version", None)
+        state = torch.get_rng_state()
+        with hidden():
+            plain_args, plain_kwargs = replace((args, kwargs), plain)
+            result = function(*plain_args, **plain_kwargs)
+        random = not torch.equal(state, torch.get_rng_state())
+        used = tuple(leaf for leaf in known if isinstance(leaf, Value))
+        value = self.add("refused", function, used, {}, result, random=random)
+        parts = list(result.values()) if isinstance(result, dict) else result
+        self.bind_result(parts, value)
+        if version is not None and first._version != version:
+            self.bind(first, value)
+        return self.follow(result, value)
+
+    def _lift_any(self, leaf: Any) -> Any:
+        """Return the value of a leaf, even of a tensor changed in place."""
+        if isinstance(leaf, torch.Tensor) and id(leaf) in self._known:
+            return self._known[id(leaf)][2]
+        if isinstance(leaf, torch.Tensor):
+            return None
+        return self._lift_leaf(leaf)
 
     def add(
         self,
@@ -80,7 +117,8 @@ class Recorder:
         )  # fmt: skip
         # Dropout is random in training only, but traces of both modes are
         # compared step by step.
-        twice = op not in ("const", "module") and "dropout" not in made.name
+        once = op in ("const", "module", "refused")
+        twice = not once and "dropout" not in made.name
         if twice and not random:
             key = (op, _key(target), _key(args), _key(kwargs))
             if key in self._same:

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 from ...nn.dropout import Dropout
 from .. import causes
 from ..in_autocast import InAutocast, active_autocast
+from ..refusals import LCError
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
@@ -90,8 +91,13 @@ class TorchTracer(Recorder, TorchFunctionMode):
 
     def call(self, call: TorchCall) -> Any:
         """Do what the rules say with a call; record it if they say nothing."""
-        result = apply_rules(self, call)
-        return self.record(call) if result is RECORD else result
+        try:
+            result = apply_rules(self, call)
+            return self.record(call) if result is RECORD else result
+        except LCError as error:
+            return self.after_refusal(
+                error, call.function, call.args, call.kwargs
+            )
 
     def record(self, call: TorchCall) -> Any:
         """Call a torch function, and record it as a value."""

@@ -11,7 +11,7 @@ from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
 from .graph_tracer import GraphTracer
 from .model_call import ModelCall
-from .user_lines import call_model
+from .user_lines import call_model, failing_line
 from .values import Trace
 
 
@@ -20,17 +20,36 @@ def trace(
     training: bool,
     split_bias: bool = False,
     ignore_edge_dropout: bool = False,
+    collect: bool = False,
 ) -> Trace:
-    """Run the model of a probe and record what it does."""
+    """Run the model of a probe and record what it does.
+
+    With ``collect``, nothing is refused: problems are noted in the trace, and
+    what can't be traced is run as it is.
+    """
     call.model.train(training)
     tracer = GraphTracer(
         call.model, call.num_nodes, split_bias, ignore_edge_dropout
     )
+    tracer.collects = collect
     for name, tensor in call.inputs.items():
         value = tracer.add("input", name, example=tensor, data=True)
         tracer.bind(tensor, value)
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
+    try:
+        output = _run_as_torch_does(tracer, call)
+        tracer.trace.output = tracer.lift(output)
+    except LCError as error:
+        if not collect:
+            raise
+        tracer.trace.problems.extend(error.problems)
+        tracer.trace.finished = False
+    return tracer.trace
+
+
+def _run_as_torch_does(tracer: GraphTracer, call: ModelCall) -> Any:
+    """Run a model; refuse random numbers that are not torch's, and writes."""
     before, versions = _random_state(), _versions(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != _random_state():
@@ -46,8 +65,7 @@ def trace(
                 f"the parameter {name}", "is changed in place by forward",
                 "Change parameters outside forward",
             )  # fmt: skip
-    tracer.trace.output = tracer.lift(output)
-    return tracer.trace
+    return output
 
 
 def run(
@@ -66,7 +84,7 @@ def run(
             f"features ({first_line(error)})",
             "Look for parameters, features or numbers of the size of your "
             "graph (a learnable embedding for each node, weights for each "
-            "edge): they can't be transformed",
+            "edge): they can't be transformed", failing_line(error),
         ) from error  # fmt: skip
 
 

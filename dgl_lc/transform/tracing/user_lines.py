@@ -35,7 +35,9 @@ def _owner(file: str) -> str:
     """Return whose code a file is: "user", "dgl", or "" for all others."""
     if file.startswith(_DGL):
         return "dgl"
-    if file.startswith((_OURS, "<frozen", *_TORCH_AND_NUMPY)):
+    # Compiled code of DGL and torch has paths of the machine it was built on.
+    built = file.startswith(("dgl/", "torch/")) or file.endswith(".pxi")
+    if built or file.startswith((_OURS, "<frozen", *_TORCH_AND_NUMPY)):
         return ""
     standard = file.startswith(_STANDARD) and not file.startswith(_PACKAGES)
     return "" if standard else "user"
@@ -44,6 +46,34 @@ def _owner(file: str) -> str:
 def call_model(model: Callable, args: tuple, kwargs: dict) -> Any:
     """Call a model: :func:`user_line` looks at the frames inside this call."""
     return model(*args, **kwargs)
+
+
+def failing_line(error: Exception) -> Line | None:
+    """Return the innermost line of the user's that an error came through."""
+    found = None
+    traceback = error.__traceback__
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if _owner(file) == "user":
+            found = Line(file, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+def function_of_dgl() -> str:
+    """Return the name of the function of DGL that the user called."""
+    name = ""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not call_model.__code__:
+        owner = _owner(frame.f_code.co_filename)
+        if owner == "user":
+            break
+        if owner == "dgl":
+            name = frame.f_code.co_name
+            if name in ("__call__", "forward", "__init__"):
+                name = type(frame.f_locals.get("self")).__name__
+        frame = frame.f_back
+    return name
 
 
 def user_line() -> Line | None:

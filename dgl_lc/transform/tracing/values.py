@@ -10,7 +10,7 @@ from torch import nn
 
 from ..._common.nested import leaves as leaves
 from ..._common.nested import replace as replace
-from ..refusals import Line
+from ..refusals import Line, Problem
 
 
 class _Training:
@@ -48,8 +48,9 @@ class Value:
         "input" (an argument or graph-sized tensor), "number" (a size of the
         graph), "param" (a parameter or buffer), "const", "call" (a torch
         function), "module" (a module of torch.nn), "aggregate", "edges" (a
-        value for each edge, from its ends), "softmax" (over incoming edges)
-        or "graph" (the result of a method of the graph).
+        value for each edge, from its ends), "softmax" (over incoming edges),
+        "graph" (the result of a method of the graph) or "refused" (the result
+        of an operation that was refused, where all problems are collected).
     target : object
         Function, module name, graph … that the operation is of.
     args, kwargs
@@ -119,6 +120,8 @@ class Value:
             return "edge softmax"
         if self.op in ("module", "param"):
             return str(self.target)
+        if self.op == "refused":
+            return name_of(self.target)
         return self.op
 
     def __repr__(self) -> str:
@@ -137,11 +140,17 @@ class Guard:
 
 @dataclass
 class Trace:
-    """All values in the order of computation, and the model's output."""
+    """All values in the order of computation, and the model's output.
+
+    ``problems`` are those that were met, if tracing goes on after a refusal;
+    ``finished`` is False if the model raised an error.
+    """
 
     values: list[Value] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     output: Any = None
+    problems: list[Problem] = field(default_factory=list)
+    finished: bool = True
 
 
 def name_of(function: Any) -> str:

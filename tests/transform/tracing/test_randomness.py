@@ -108,5 +108,5 @@ def test_attention_between_nodes_is_refused():
         return self.conv(g, self.mix(h, h, h)[0].squeeze(0))
 
     mix = nn.MultiheadAttention(HID, 2, dropout=0.3, batch_first=True)
-    with pytest.raises(LCError, match="each node's own row"):
+    with pytest.raises(LCError, match="mixes nodes"):
         transform_body(body, mix=mix)

@@ -10,7 +10,9 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     convolutions,  # noqa: F401
+    one_filter,  # noqa: F401
     refused,  # noqa: F401
+    refused_causes,  # noqa: F401
     refused_numbers,  # noqa: F401
     torch_styles,  # noqa: F401
 )

@@ -30,11 +30,15 @@ class Taken(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A model that is refused: the operation, and a part of the reason."""
+    """A model that is refused: the operation, and a part of the reason.
+
+    ``code`` is that of the cause, if the zoo says it.
+    """
 
     make: Callable[[], Case]
     operation: str
     reason: str
+    code: str | None = None
 
 
 TAKEN: dict[str, Taken] = {}
@@ -51,11 +55,11 @@ def transformed(*inputs, exact=False):
     return add
 
 
-def refused(operation, reason):
+def refused(operation, reason, code=None):
     """Add a model to the zoo that is refused."""
 
     def add(make):
-        REFUSED[make.__name__] = Refusal(make, operation, reason)
+        REFUSED[make.__name__] = Refusal(make, operation, reason, code)
         return make
 
     return add

@@ -11,7 +11,7 @@ from .cases import HID, IN, OUT, Case, Function, Layers, gcn, refused
 from .convolutions import appnp
 
 
-@refused("message passing (mul, sum)", "edge weights are learned")
+@refused("attention over neighbours (edge softmax)", "are learned", "LC004")
 def gat():
     def body(self, g, x):
         return self.conv(g, x).mean(1)
@@ -19,7 +19,7 @@ def gat():
     return Case(Function(body, conv=dglnn.GATConv(IN, OUT, 2)))
 
 
-@refused("message passing (mul, sum)", "edge weights are learned")
+@refused("attention over neighbours (edge softmax)", "are learned", "LC004")
 def gatv2():
     def body(self, g, x):
         return self.conv(g, x).mean(1)
@@ -27,7 +27,7 @@ def gatv2():
     return Case(Function(body, conv=dglnn.GATv2Conv(IN, OUT, 2)))
 
 
-@refused("message passing (mul, sum)", "edge weights are learned")
+@refused("attention over neighbours (edge softmax)", "are learned", "LC004")
 def agnn():
     def body(self, g, x):
         return self.conv(g, self.fc(x))
@@ -35,30 +35,30 @@ def agnn():
     return Case(Function(body, fc=nn.Linear(IN, OUT), conv=dglnn.AGNNConv()))
 
 
-@refused("message passing (copy_lhs, max)", "max over neighbours")
+@refused("message passing (copy_lhs, max)", "max over neighbours", "LC006")
 def sage_pool():
     return Case(Layers(dglnn.SAGEConv(IN, OUT, "pool")))
 
 
-@refused("a user-defined reduce function", "is not a linear filter")
+@refused("a user-defined reduce function", "is not a linear filter", "LC006")
 def sage_lstm():
     return Case(Layers(dglnn.SAGEConv(IN, OUT, "lstm")))
 
 
-@refused("message passing (copy_lhs, max)", "max over neighbours")
+@refused("message passing (copy_lhs, max)", "max over neighbours", "LC006")
 def gin_max():
     return Case(
         Layers(*(dglnn.GINConv(nn.Linear(IN, IN), "max") for _ in range(2)))
     )
 
 
-@refused("a user-defined reduce function", "is not a linear filter")
+@refused("a user-defined reduce function", "is not a linear filter", "LC006")
 def pna():
     conv = dglnn.PNAConv(IN, OUT, ["mean", "max"], ["identity"], 2.0)
     return Case(Layers(conv))
 
 
-@refused("message passing (mul, sum)", "edge weights are learned")
+@refused("message passing (mul, sum)", "edge weights are learned", "LC003")
 def gates_on_edges():
     def body(self, g, x):
         with g.local_scope():
@@ -71,7 +71,9 @@ def gates_on_edges():
     return Case(Function(body, fc=nn.Linear(IN, OUT), gate=nn.Linear(IN, OUT)))
 
 
-@refused("message passing (copy_rhs, sum)", "the message is a learned value")
+@refused(
+    "message passing (copy_rhs, sum)", "the message is a learned value", "LC005"
+)
 def learned_difference_messages():
     def message(edges):
         return {"m": edges.dst["h"] - edges.src["h"]}
@@ -85,7 +87,7 @@ def learned_difference_messages():
     return Case(Function(body, fc=nn.Linear(IN, OUT)))
 
 
-@refused("sqrt", "mixes nodes")
+@refused("mean over all nodes", "mixes nodes", "LC014")
 def pair_norm():
     def body(self, g, x):
         h = self.a(g, x)
@@ -96,7 +98,7 @@ def pair_norm():
     return Case(Function(body, a=a, b=b))
 
 
-@refused("softmax", "mixes nodes")
+@refused("softmax over all nodes", "mixes nodes", "LC015")
 def softmax_over_nodes():
     def body(self, g, x):
         return F.softmax(self.a(g, x), dim=0)
@@ -104,7 +106,7 @@ def softmax_over_nodes():
     return Case(Function(body, a=dglnn.GraphConv(IN, OUT)))
 
 
-@refused("a readout over all nodes", "mixes nodes")
+@refused("a readout over all nodes", "mixes nodes", "LC013")
 def readout():
     def body(self, g, x):
         with g.local_scope():
@@ -114,7 +116,7 @@ def readout():
     return Case(Function(body, a=dglnn.GraphConv(IN, OUT)))
 
 
-@refused("item", "turns a learned or random value into a Python number")
+@refused("DropEdge", "edges are dropped at random", "LC007")
 def drop_edge():
     def body(self, g, x):
         return self.a(self.drop(g), x)
@@ -128,14 +130,14 @@ def drop_edge():
     )
 
 
-@refused("message passing (mul, sum)", "edges are dropped at random")
+@refused("message passing (mul, sum)", "edges are dropped at random", "LC007")
 def appnp_edge_dropout():
     case = appnp()
     case.model.propagate = dglnn.APPNPConv(k=2, alpha=0.1, edge_drop=0.5)
     return case
 
 
-@refused("message passing", "a graph that is built or sampled in forward")
+@refused("sample_neighbors makes a graph", "samples neighbours", "LC008")
 def sampling_in_forward():
     def body(self, g, x):
         sampled = dgl.sampling.sample_neighbors(g, torch.arange(5), 3)
@@ -145,7 +147,7 @@ def sampling_in_forward():
     return Case(Function(body, a=conv))
 
 
-@refused("RuntimeError", "does not run on another graph")
+@refused("the parameter embedding.weight", "with a row for each node", "LC016")
 def node_embeddings():
     model = Function(
         lambda self, g, x: self.a(g, x + self.embedding.weight),
@@ -159,7 +161,7 @@ def node_embeddings():
     return Case(model, call)
 
 
-@refused("graph", "is made of integers")
+@refused("graph", "is made of integers", "LC016")
 def node_embeddings_by_id():
     model = Function(
         lambda self, g, x: self.a(g, x + self.embedding(g.nodes())),
@@ -173,7 +175,7 @@ def node_embeddings_by_id():
     return Case(model, call)
 
 
-@refused("DGLError", "does not run on another graph")
+@refused("the parameter weight", "with a row for each edge", "LC016")
 def learned_edge_weights():
     model = Function(
         lambda self, g, x: dgl.ops.u_mul_e_sum(g, self.fc(x), self.weight),
@@ -188,7 +190,7 @@ def learned_edge_weights():
     return Case(model, call)
 
 
-@refused("mul", "computes something else in training")
+@refused("mul", "computes something else in training", "LC021")
 def other_steps_in_training():
     def body(self, g, x):
         h = self.a(g, x)
@@ -199,7 +201,9 @@ def other_steps_in_training():
     return Case(Function(body, a=dglnn.GraphConv(IN, OUT)))
 
 
-@refused("__bool__", "turns a learned or random value into a Python number")
+@refused(
+    "__bool__", "turns a learned or random value into a Python number", "LC019"
+)
 def control_flow_on_learned_values():
     def body(self, g, x):
         h = self.a(g, x)
@@ -208,7 +212,7 @@ def control_flow_on_learned_values():
     return Case(Function(body, a=dglnn.GraphConv(IN, OUT)))
 
 
-@refused("randn_like", "draws random numbers")
+@refused("random mask or noise (randn_like)", "draws random numbers", "LC011")
 def noise_on_hidden_values():
     def body(self, g, x):
         h = self.fc(x)
@@ -219,7 +223,7 @@ def noise_on_hidden_values():
     )
 
 
-@refused("matmul", "with values of edges or of pairs of nodes")
+@refused("matmul with a matrix of nodes", "for each pair of nodes", "LC030")
 def adjacency_as_a_matrix():
     def body(self, g, x):
         u, v = g.edges()

@@ -21,7 +21,7 @@ def _model(body):
     )
 
 
-@refused("truediv", "takes a number from the graph")
+@refused("truediv", "takes a number from the graph", "LC018")
 def number_sqrt_of_nodes():
     def body(self, g, x):
         return self.a(g, self.fc(x) / g.num_nodes() ** 0.5)
@@ -29,7 +29,7 @@ def number_sqrt_of_nodes():
     return _model(body)
 
 
-@refused("mul", "takes a number from the graph")
+@refused("mul", "takes a number from the graph", "LC018")
 def number_log_of_degree():
     def body(self, g, x):
         factor = math.log(g.num_edges() / g.num_nodes())
@@ -38,7 +38,7 @@ def number_log_of_degree():
     return _model(body)
 
 
-@refused("truediv", "takes a number from the graph")
+@refused("truediv", "takes a number from the graph", "LC018")
 def number_from_shape():
     def body(self, g, x):
         return self.a(g, self.fc(x) / x.shape[0])
@@ -46,7 +46,7 @@ def number_from_shape():
     return _model(body)
 
 
-@refused("numpy", "takes values out of torch")
+@refused("numpy", "takes values out of torch", "LC020")
 def number_through_numpy():
     def body(self, g, x):
         factor = g.in_degrees().float().numpy().mean()
@@ -55,7 +55,7 @@ def number_through_numpy():
     return _model(body)
 
 
-@refused("truediv", "takes a number from the graph")
+@refused("truediv", "takes a number from the graph", "LC018")
 def number_scaled_edges():
     def body(self, g, x):
         return self.a(g, self.fc(x) / (g.num_edges() / 1000))
@@ -63,7 +63,7 @@ def number_scaled_edges():
     return _model(body)
 
 
-@refused("truediv", "takes a number from the graph")
+@refused("truediv", "takes a number from the graph", "LC018")
 def number_of_rows_by_len():
     def body(self, g, x):
         return self.a(g, self.fc(x) / len(x))
@@ -71,7 +71,7 @@ def number_of_rows_by_len():
     return _model(body)
 
 
-@refused("mul", "takes a number from the graph")
+@refused("mul", "takes a number from the graph", "LC018")
 def number_from_item():
     def body(self, g, x):
         return self.a(g, self.fc(x) * x.abs().max().item())

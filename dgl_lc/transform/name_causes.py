@@ -1,0 +1,317 @@
+"""Naming the cause of a problem: what the author of the model can change.
+
+``topk`` of learned scores shows up as an index whose size differs from graph
+to graph, and PairNorm as a mean and a square root. A rule looks at a root of
+the problems and at the values around it, and returns the problem as its author
+knows it; to add a rule, write a function of the root and its surroundings::
+
+    @names
+    def pooling(root, around): ...
+
+It returns None if it does not apply. Rules are asked in the order of this file.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from . import causes
+from .causes import Cause
+from .find_roots import Root
+from .refusals import Problem
+from .tracing.values import Trace, Value, arguments_of, values_in
+
+
+class Around:
+    """What is computed from each value of a trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.users: dict[Value, list[Value]] = {}
+        for value in trace.values:
+            for arg in arguments_of(value):
+                self.users.setdefault(arg, []).append(value)
+        self.outputs = set(values_in(trace.output))
+
+    def rows_from(self, value: Value) -> Iterator[Value]:
+        """Yield the first values with a row for each node made of a value."""
+        seen = {value}
+        pending = [value]
+        while pending:
+            for user in self.users.get(pending.pop(), ()):
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user.data and user.row_dim is not None:
+                    yield user
+                else:
+                    pending.append(user)
+
+    def follow(self, value: Value) -> Iterator[Value]:
+        """Yield all that is computed from a value."""
+        seen = {value}
+        pending = [value]
+        while pending:
+            for user in self.users.get(pending.pop(), ()):
+                if user not in seen:
+                    seen.add(user)
+                    pending.append(user)
+                    yield user
+
+    def reaches(self, value: Value, names: frozenset[str]) -> bool:
+        """Return whether a value is used by one of these functions soon."""
+        near = self.users.get(value, [])
+        further = [u for v in near for u in self.users.get(v, [])]
+        return any(v.name.strip("_") in names for v in [*near, *further])
+
+
+Rule = Callable[[Root, Around], Problem | None]
+_RULES: list[Rule] = []
+
+
+def names(rule: Rule) -> Rule:
+    """Make a function a rule."""
+    _RULES.append(rule)
+    return rule
+
+
+def name_cause(root: Root, around: Around) -> Problem:
+    """Return the problem of a root as the model's author knows it."""
+    for rule in _RULES:
+        found = rule(root, around)
+        if found is not None:
+            return found
+    return root.problem
+
+
+def _as(
+    root: Root, cause: Cause, what: str, reason: str, advice: str
+) -> Problem:
+    """Return the problem of a root under another name."""
+    return replace(
+        root.problem, code=cause.code, operation=what, reason=reason,
+        advice=advice,
+    )  # fmt: skip
+
+
+def _learned_arguments(value: Value) -> list[Value]:
+    return [v for v in arguments_of(value) if v.learned and v.data]
+
+
+_PICKS = frozenset({
+    "topk", "sort", "argsort", "msort", "kthvalue", "nonzero", "argwhere",
+    "masked_select", "unique", "multinomial",
+})  # fmt: skip
+_BY_INDEX = frozenset({
+    "getitem", "index_select", "gather", "take", "take_along_dim",
+})  # fmt: skip
+
+
+@names
+def _picked_nodes(root: Root, around: Around) -> Problem | None:
+    """Name top-k pooling, and other choices of nodes by learned values."""
+    value = root.value
+    name = value.name.strip("_")
+    learned = _learned_arguments(value)
+    by_index = name in _BY_INDEX and any(v in learned for v in learned[1:])
+    if not learned or not (name in _PICKS or by_index):
+        return None
+    return _as(
+        root, causes.PICKED_NODES, f"{name} of learned scores",
+        "mixes nodes: which nodes are kept (top-k pooling, sorting) depends on "
+        "learned values of all nodes, and a mini-batch has only some of them",
+        "Keep all nodes: multiply each row by its score, "
+        "h * torch.sigmoid(score), instead of picking nodes",
+    )  # fmt: skip
+
+
+_NOISE = "Use dropout, the only random function that can be transformed"
+
+
+@names
+def _random_numbers(root: Root, around: Around) -> Problem | None:
+    """Name DropNode, shuffling, Gumbel noise and other random numbers."""
+    value = root.value
+    name = value.name.strip("_")
+    if not value.draws or root.problem.code != causes.RANDOM_NUMBERS.code:
+        return None
+    if name == "randperm":
+        return _as(
+            root, causes.SHUFFLED_NODES, "randperm shuffles nodes",
+            "draws random numbers that mix nodes: a row gets the features of "
+            "another node (as in the corruption of contrastive models)",
+            "Shuffle the features before the model is called, and transform "
+            "the encoder alone",
+        )  # fmt: skip
+    if "gumbel" in name or around.reaches(value, frozenset({"log"})):
+        return _as(
+            root, causes.RANDOM_NUMBERS, f"Gumbel noise ({name})",
+            "draws random numbers for each node, in evaluation too",
+            "Use a softmax without noise",
+        )  # fmt: skip
+    one_each = value.dims[:1] == ("N",) and all(d == 1 for d in value.dims[1:])
+    if one_each:
+        return _as(
+            root, causes.RANDOM_NUMBERS, f"DropNode, a random mask ({name})",
+            "draws random numbers, one for each node, so that whole nodes are "
+            "dropped",
+            "Use nn.Dropout on the features instead",
+        )  # fmt: skip
+    return _as(
+        root, causes.RANDOM_NUMBERS, f"random mask or noise ({name})",
+        "draws random numbers", _NOISE,
+    )  # fmt: skip
+
+
+_REDUCTIONS = frozenset({
+    "mean", "sum", "max", "min", "amax", "amin", "std", "var", "norm",
+    "median", "logsumexp", "prod", "scatter_add", "index_add",
+    "scatter_reduce", "var_mean", "std_mean", "aminmax", "quantile",
+    "vector_norm", "nanmean",
+})  # fmt: skip
+_SPREADS = frozenset({"std", "var", "norm", "var_mean", "std_mean"})
+
+
+@names
+def _over_nodes(root: Root, around: Around) -> Problem | None:
+    """Name readouts, virtual nodes and norms over nodes."""
+    value = root.value
+    name = value.name.strip("_")
+    mixes = root.problem.code == causes.MIXED_NODES.code
+    if not mixes or name not in _REDUCTIONS or value.row_dim is not None:
+        return None
+    if not any("N" in v.dims for v in arguments_of(value)):
+        return None
+    rows = {v.name.strip("_") for v in around.rows_from(value)}
+    if rows & {"sub", "truediv"} or (rows and name in _SPREADS):
+        return _as(
+            root, causes.NORM_OVER_NODES, f"{name} over all nodes",
+            "mixes nodes: rows are centred or scaled by a statistic of all "
+            "nodes (PairNorm, GraphNorm), and a mini-batch has only some of "
+            "them",
+            "Use nn.LayerNorm, which normalises each row, or nn.BatchNorm1d, "
+            "which keeps running statistics",
+        )  # fmt: skip
+    if rows:
+        return _as(
+            root, causes.READOUT, f"{name} over all nodes",
+            "mixes nodes: a value of all nodes is given back to each node (a "
+            "virtual node, or a global context)",
+            "Remove it, or compute it from the features before the model is "
+            "called and store it as an attribute of the model",
+        )  # fmt: skip
+    return _as(
+        root, causes.READOUT, f"{name} over all nodes (a readout)",
+        "mixes nodes: its result has no row for each node, and a mini-batch "
+        "has only some of the nodes",
+        "Transform the part of the model that returns a row for each node, "
+        "and apply the readout to its output",
+    )  # fmt: skip
+
+
+_ATTENTION = frozenset({
+    "scaled_dot_product_attention", "multi_head_attention_forward",
+    "_transformer_encoder_layer_fwd", "_native_multi_head_attention",
+})  # fmt: skip
+
+
+@names
+def _pairs_of_nodes(root: Root, around: Around) -> Problem | None:
+    """Name attention between all nodes, and adjacency matrices."""
+    value = root.value
+    name = value.name.strip("_")
+    pairs = value.dims.count("N") > 1
+    if value.name in _ATTENTION or (pairs and value.learned):
+        return _as(
+            root, causes.ATTENTION_OF_NODES, f"{name} of all pairs of nodes",
+            "mixes nodes: each node attends to, or is compared with, all "
+            "others (a transformer over nodes, a learned or k-nearest-"
+            "neighbour graph)",
+            "Use a fixed graph, given to the model, and no attention between "
+            "nodes",
+        )  # fmt: skip
+    if name not in ("softmax", "log_softmax", "cumsum", "logcumsumexp"):
+        return None
+    if root.problem.code != causes.MIXED_NODES.code:
+        return None
+    return _as(
+        root, causes.ATTENTION_OF_NODES, f"{name} over all nodes",
+        "mixes nodes: the result for a node depends on all nodes",
+        "Apply it to each row (dim=1), or use a sigmoid",
+    )  # fmt: skip
+
+
+_PRODUCTS = frozenset({
+    "matmul", "bmm", "einsum", "spmm", "mv", "addmm", "dense_mm",
+})  # fmt: skip
+
+
+@names
+def _dense_matrix(root: Root, around: Around) -> Problem | None:
+    """Name products with an adjacency matrix."""
+    products = [
+        value
+        for value in (root.value, *around.follow(root.value))
+        if value.name.strip("_") in _PRODUCTS
+        and any(v.dims.count("N") > 1 for v in arguments_of(value))
+    ]
+    if not products or (root.value is not products[0] and root.value.data):
+        return None
+    name = products[0].name.strip("_")
+    line = products[0].line
+    if line is not None:
+        problem = replace(
+            root.problem, file=line.file, line=line.number, text=line.text
+        )
+        root = Root(products[0], problem)
+    return _as(
+        root, causes.UNSUPPORTED_MESSAGES, f"{name} with a matrix of nodes",
+        "has an argument with a number for each pair of nodes, such as an "
+        "adjacency matrix",
+        "Pass a graph, and aggregate with update_all or dgl.ops.copy_u_sum "
+        "(u_mul_e_sum with edge weights)",
+    )  # fmt: skip
+
+
+@names
+def _norms(root: Root, around: Around) -> Problem | None:
+    """Name functions that normalise over the nodes."""
+    name = root.value.name.strip("_")
+    if "norm" not in name or root.problem.code != causes.MIXED_NODES.code:
+        return None
+    return _as(
+        root, causes.NORM_OVER_NODES, f"{name} over all nodes",
+        "mixes nodes: its result for a node depends on the other nodes",
+        "Normalise each row (nn.LayerNorm, F.normalize(h, dim=1)), or use "
+        "nn.BatchNorm1d, which keeps running statistics",
+    )  # fmt: skip
+
+
+@names
+def _attention(root: Root, around: Around) -> Problem | None:
+    """Name attention over neighbours."""
+    learned = (
+        causes.LEARNED_EDGE_WEIGHTS.code,
+        causes.LEARNED_MESSAGES.code,
+    )
+    if root.problem.code not in learned or not _is_softmaxed(root.value):
+        return None
+    return _as(
+        root, causes.ATTENTION, "attention over neighbours (edge softmax)",
+        "edge weights are learned, so the filter is not constant",
+        "Use a layer with fixed weights, such as GraphConv or SAGEConv with "
+        "mean: the LC transformation has no attention",
+    )  # fmt: skip
+
+
+def _is_softmaxed(value: Value) -> bool:
+    """Return whether edge values that it uses went through a softmax."""
+    pending = [v for v in arguments_of(value) if "E" in v.dims]
+    seen = set(pending)
+    while pending:
+        edge = pending.pop()
+        if edge.op == "softmax" or "softmax" in edge.name:
+            return True
+        for arg in arguments_of(edge):
+            if "E" in arg.dims and arg not in seen:
+                seen.add(arg)
+                pending.append(arg)
+    return False

@@ -1,0 +1,115 @@
+"""Calls of lc_transform that can't be right, and what to pass instead."""
+
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import nn
+
+from ...hops import HopFeatures
+from ...nn.plain.lcgraphconv import LCConv
+from ...nn.plain.model_on_hops import ModelOnHops
+from .. import causes
+from ..refusals import refuse
+from .call_leaves import named_leaves
+
+#: Modules around a model, and the attribute that has the model itself.
+_WRAPPERS = {
+    "DataParallel": "module",
+    "DistributedDataParallel": "module",
+    "FullyShardedDataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+}
+
+
+def check_model(model: Any) -> None:
+    """Refuse what is no model, or a model inside something else."""
+    if not isinstance(model, nn.Module):
+        refuse(
+            causes.WRONG_CALL, "", type(model).__name__,
+            "is not a torch.nn.Module",
+            "Pass the model, then the arguments of its forward: "
+            "lc_transform(model, g, x)",
+        )  # fmt: skip
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        if isinstance(module, torch.jit.ScriptModule):
+            refuse(
+                causes.WRAPPED, name, kind,
+                "is compiled by torch.jit, so that its operations can't be "
+                "seen",
+                "Pass the model as it was before torch.jit.script or "
+                "torch.jit.trace, and script lc.module instead",
+            )  # fmt: skip
+        torchs = type(module).__module__.startswith("torch.")
+        if torchs and kind in _WRAPPERS:
+            inner = ".".join(filter(None, ["model", name, _WRAPPERS[kind]]))
+            refuse(
+                causes.WRAPPED, name, kind,
+                "is around the model, and runs it in a way that can't be "
+                "followed",
+                f"{'Replace it by' if name else 'Pass'} {inner}, and wrap "
+                f"lc.module instead",
+            )  # fmt: skip
+        if isinstance(module, (LCConv, ModelOnHops)):
+            refuse(
+                causes.NOTHING_TO_DO, name, kind,
+                "is a part of an LC version, which needs no transformation",
+                "Pass the model as written for dgl.nn, with its plain "
+                "features, or give block_aggregate's hop features to this one",
+            )  # fmt: skip
+
+
+def check_features(args: tuple, kwargs: dict) -> None:
+    """Refuse features that are not plain tensors."""
+    given = [*named_leaves(args, "args"), *named_leaves(kwargs)]
+    for name, item in given:
+        if isinstance(item, HopFeatures):
+            refuse(
+                causes.WRONG_CALL, "", "hop features",
+                "were given to the model, but lc_transform precomputes on "
+                "its own",
+                "Pass the plain features, as given to block_aggregate",
+            )  # fmt: skip
+        if isinstance(item, np.ndarray) and item.ndim:
+            refuse(
+                causes.WRAPPED, "", f"the argument {name}",
+                "is an array of NumPy, whose use can't be followed",
+                "Pass a tensor: torch.as_tensor(array)",
+            )  # fmt: skip
+        sparse = isinstance(item, torch.Tensor) and (
+            item.layout is not torch.strided
+        )
+        if sparse:
+            refuse(
+                causes.WRAPPED, "", f"the argument {name}",
+                f"is a sparse tensor ({item.layout}), but rows of features "
+                f"are precomputed as dense ones",
+                "Pass x.to_dense(), and let forward multiply dense features",
+            )  # fmt: skip
+
+
+def refuse_without_graph(model: nn.Module, args: tuple) -> NoReturn:
+    """Refuse a call without a graph: there is nothing to transform."""
+    layers = [
+        name
+        for name, module in model.named_modules()
+        if type(module).__module__.startswith("dgl.")
+    ]
+    if layers:
+        refuse(
+            causes.WRONG_CALL, "", "the call",
+            f"has no graph, but {layers[0] or 'the model'} is a layer of DGL: "
+            f"neither an argument nor an attribute of the model is a graph",
+            "Pass the arguments of the model's forward: lc_transform(model, "
+            "g, x), or store the graph as an attribute of the model",
+        )  # fmt: skip
+    refuse(
+        causes.NOTHING_TO_DO, "", "the call",
+        "has no graph: neither an argument nor an attribute of the model is "
+        "one. A model without a graph (an MLP, SIGN on hop features) needs no "
+        "transformation",
+        "Train it on mini-batches of rows as it is, for instance with "
+        "dgl_lc.training.HopLoader([x], nids, labels). If its forward reads a "
+        "graph from somewhere else, pass the graph: lc_transform(model, g, x)",
+    )  # fmt: skip

@@ -1,0 +1,60 @@
+"""Graphs that are made while the model runs: what they are, and what to do."""
+
+from typing import NoReturn
+
+from .. import causes
+from ..refusals import Line, refuse
+
+#: Functions of DGL that drop edges at random.
+_DROP_EDGES = frozenset({"DropEdge", "drop_edge"})
+#: Functions of DGL that connect nodes by their features.
+_BY_FEATURES = frozenset({
+    "KNNGraph", "SegmentedKNNGraph", "RadiusGraph", "knn_graph",
+    "segmented_knn_graph", "radius_graph",
+})  # fmt: skip
+#: Functions of DGL that remove or change nodes at random.
+_DROP_NODES = frozenset({"DropNode", "NodeShuffle", "FeatMask"})
+
+
+def refuse_made_graph(
+    submodule: str, function: str, line: Line | None
+) -> NoReturn:
+    """Refuse message passing on a graph that a function of DGL made."""
+    operation = f"{function} makes a graph" if function else "message passing"
+    if function in _DROP_EDGES:
+        refuse(
+            causes.DROPPED_EDGES, submodule, function,
+            "edges are dropped at random, so the filter is not constant",
+            "Remove it, or pass ignore_edge_dropout=True to transform the "
+            "model as if it did not drop edges", line,
+        )  # fmt: skip
+    if function in _BY_FEATURES:
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, operation,
+            "connects nodes by their features while the model runs: message "
+            "passing on a graph that is built or sampled in forward has no "
+            "constant filter",
+            "Build the graph once, from the features that the model is given, "
+            "and pass it to the model", line,
+        )  # fmt: skip
+    if "sampl" in function or "walk" in function:
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, operation,
+            "samples neighbours: message passing on a graph that is built or "
+            "sampled in forward has no constant filter",
+            "Use all neighbours: the LC version is trained on batches of rows, "
+            "without sampling", line,
+        )  # fmt: skip
+    if function in _DROP_NODES:
+        refuse(
+            causes.RANDOM_NUMBERS, submodule, function,
+            "changes nodes at random, so the filter is not constant",
+            "Use nn.Dropout on the features instead", line,
+        )  # fmt: skip
+    refuse(
+        causes.GRAPH_MADE_IN_FORWARD, submodule, operation,
+        "runs on a graph that is built or sampled in forward, so that its "
+        "filter is not constant",
+        "Pass the graph to the model, or derive it with dgl.add_self_loop, "
+        "dgl.remove_self_loop, dgl.reverse", line,
+    )  # fmt: skip
