@@ -46,6 +46,9 @@ setup(
             "hypothesis",
             "import-linter",
             "mypy",
+            "onnx>=1.17",
+            "onnxruntime>=1.20",
+            "onnxscript>=0.5",
             "pyarrow>=14",
             "pytest",
             "pytest-timeout",
@@ -61,6 +64,8 @@ setup(
             "and platform_machine == 'x86_64'",
         ],
         "bench": ["scipy", "torch_geometric"],
+        # Exports LC versions to ONNX, and runs them.
+        "export": ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.5"],
         # Reads csv and parquet files in dgl_lc.data.prepare.
         "tables": ["pyarrow>=14"],
     },

@@ -1,6 +1,7 @@
 """The pages of docs/: their code runs, and their tables agree with the code."""
 
 import re
+import runpy
 from pathlib import Path
 
 import dgl
@@ -34,6 +35,18 @@ def test_the_lines_of_the_readme_give_the_model_of_the_script(loops):
         found.append(h)
     torch.testing.assert_close(*found)
     assert swapped["GraphConv"] is not GraphConv
+
+
+def test_pictures_are_what_the_command_draws(tmp_path):
+    scope = runpy.run_path(str(DOCS / "images" / "draw.py"))
+    drawn = scope["draw"](tmp_path)
+    kept = sorted((DOCS / "images").glob("*.svg"))
+    assert [path.name for path in kept] == [path.name for path in drawn]
+    for path in drawn:
+        assert path.read_bytes() == (DOCS / "images" / path.name).read_bytes()
+        assert path.stat().st_size < 50_000
+        page = (DOCS / "lc_transform.md").read_text()
+        assert f"(images/{path.name})" in page
 
 
 def test_the_code_of_the_page_on_swapping_runs():

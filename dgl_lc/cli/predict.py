@@ -29,7 +29,8 @@ def add_command(commands: Commands) -> None:
     parser = commands.add_parser("predict")
     add = parser.add_argument
     add("--model", type=given_path, required=True,
-        help="file that dgl-lc train --save has written")  # fmt: skip
+        help="file that dgl-lc train --save, or save_model, has "
+        "written")  # fmt: skip
     add("--data", required=True,
         help="folder of a prepared task, npz file or folder, or name of a DGL "
         "data set")  # fmt: skip
@@ -38,7 +39,8 @@ def add_command(commands: Commands) -> None:
         "the nodes) or .npy (an array in the order of the nodes)")  # fmt: skip
     add("--store", type=given_path,
         help="hop store of the same data; rows that it does not have are "
-        "computed (default: all are computed)")  # fmt: skip
+        "computed (default: all are computed). An LC version needs the "
+        "folder that lc.precompute has written")  # fmt: skip
     add("--nodes", default="all",
         help="nodes to predict: all, train, valid, test, or a file with one "
         "id per line (csv, txt) or an array of ids (npy) "
@@ -75,20 +77,23 @@ def _run(args: argparse.Namespace) -> int:
 
     from ..data import open_data
     from ..nn.model import HopModel
+    from ..precompute import open_store
     from ..training import load_model, write_predictions
     from ..training.task_store import open_task_store
     from ..training.trained_on import check_same_task
 
-    model = load_model(args.model)
-    assert isinstance(model, HopModel)
+    model: Any = load_model(args.model)
     known: Any = model.trained_on
     data = open_data(args.data, **load_options(args))
     print(data, flush=True)
-    # A store of other data would be another error, of less help.
-    check_same_task(model, data)
-    rows = None
-    if args.store is not None:
-        rows = open_task_store(args.store, model, data)
+    rows: Any = None
+    if isinstance(model, HopModel):
+        # A store of other data would be another error, of less help.
+        check_same_task(model, data)
+        if args.store is not None:
+            rows = open_task_store(args.store, model, data)
+    elif args.store is not None:
+        rows = open_store(args.store)
     found = write_predictions(
         model, data, args.out, nodes=_nodes(args.nodes, data), rows=rows,
         class_names=known.class_names,

@@ -13,7 +13,10 @@ import torch
 from torch.nn import functional
 
 from ..nn.dropout import dropout
+from .by_training import if_training
+from .in_autocast import InAutocast
 from .stacked_rows import stack_words, take_words
+from .written_rows import write_items, write_view
 
 #: Functions of torch that are methods of tensors too.
 _BOTH = """
@@ -65,7 +68,8 @@ _FUNCTIONAL = """
     elu embedding feature_alpha_dropout gelu glu group_norm hardshrink
     hardsigmoid hardswish hardtanh instance_norm layer_norm leaky_relu linear
     local_response_norm log_softmax logsigmoid lp_pool1d max_pool1d mish
-    normalize one_hot pad pairwise_distance prelu relu relu6 rms_norm rrelu
+    multi_head_attention_forward normalize one_hot pad pairwise_distance prelu
+    relu relu6 rms_norm rrelu
     scaled_dot_product_attention selu sigmoid silu softmax softmin softplus
     softshrink softsign tanh tanhshrink threshold
 """
@@ -103,15 +107,22 @@ def _find_calls() -> Iterator[tuple[str, Callable]]:
                 yield f"{prefix}.{name}", found
     for name in _PROPERTIES.split():
         yield f"property.{name}", partial(_property, name=name)
-    yield "rows.stack_words", stack_words
-    yield "rows.take_words", take_words
-    yield "rows.dropout", dropout
+    for function in (
+        stack_words, take_words, write_items, write_view, if_training, dropout,
+    ):  # fmt: skip
+        yield f"rows.{function.__name__}", function
 
 
 #: The functions that a step may call, by the names that files have.
 CALLS: dict[str, Callable] = dict(_find_calls())
 
 _NAMES = {function: name for name, function in reversed(CALLS.items())}
+
+#: The types that autocast may cast to, by what is written before a name.
+_AUTOCAST = {
+    "autocast.float16:": torch.float16,
+    "autocast.bfloat16:": torch.bfloat16,
+}
 
 
 def name_of_function(function: Any) -> str | None:
@@ -121,8 +132,31 @@ def name_of_function(function: Any) -> str | None:
     >>> name_of_function(torch.relu), name_of_function(torch.load)
     ('torch.relu', None)
     """
+    if isinstance(function, InAutocast):
+        name = name_of_function(function.function)
+        if name is None or function.device_type != "cpu":
+            return None
+        for before, dtype in _AUTOCAST.items():
+            if dtype == function.dtype:
+                return before + name
+        return None
     try:
         return _NAMES.get(function)
     except TypeError:
         # It can't be hashed, so it is no function of torch.
         return None
+
+
+def find_call(name: Any) -> Callable | None:
+    """Return the function of a name, or None for one that is not allowed.
+
+    >>> find_call("operator.add"), find_call("torch.load")
+    (<built-in function add>, None)
+    """
+    if not isinstance(name, str):
+        return None
+    for before, dtype in _AUTOCAST.items():
+        if name.startswith(before):
+            inner = CALLS.get(name.removeprefix(before))
+            return None if inner is None else InAutocast(inner, "cpu", dtype)
+    return CALLS.get(name)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations
 
 from ..nn.dropout import Dropout as QuickDropout
 
@@ -79,11 +80,14 @@ _ARGUMENTS: dict[str, str] = {
     "Tanhshrink": "",
     "Threshold": "threshold value inplace",
     "Unflatten": "dim unflattened_size",
+    "_WeightNorm": "dim",
 }
 
 _CLASSES: dict[str, type[nn.Module]] = {
     # Older versions of torch lack some.
     **{n: getattr(nn, n) for n in _ARGUMENTS if hasattr(nn, n)},
+    # What torch.nn.utils.parametrizations.weight_norm puts into a layer.
+    "_WeightNorm": parametrizations._WeightNorm,
     "dgl_lc.Dropout": QuickDropout,
 }
 _NAMES = {kind: name for name, kind in _CLASSES.items()}

@@ -1,13 +1,10 @@
 """What a module of rows needs: which inputs, of which shape, made how."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from dgl import DGLError
-
-from ..node_rows import ModelInputs
 
 
 @dataclass(frozen=True)
@@ -56,16 +53,17 @@ class Needs:
         lines = [str(entry) for entry in self.inputs]
         return "\n".join([*lines, *(f"  {line}" for line in self.filters)])
 
-    def check(self, rows: Sequence[Any]) -> None:
+    def check(self, rows: Any) -> None:
         """Refuse rows that are not those of these inputs, as far as known.
 
         Inputs that ``lc.precompute`` made know their formulas and filters.
         """
         formulas = [entry.formula for entry in self.inputs]
-        if isinstance(rows, ModelInputs) and list(rows.names) != formulas:
+        names = getattr(rows, "names", None)
+        if names is not None and list(names) != formulas:
             raise _refusal(
                 f"the model needs {', '.join(formulas)}, and these are "
-                f"{', '.join(rows.names)}"
+                f"{', '.join(names)}"
             )
         filters = getattr(rows, "filters", None)
         if filters is not None and tuple(filters) != self.filters:

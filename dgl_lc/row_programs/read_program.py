@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .allowed_calls import CALLS
+from .allowed_calls import find_call
 from .allowed_modules import make_module
 from .needs import NeededInput, Needs
 from .row_program import RowProgram, find_owner
@@ -53,7 +53,7 @@ def read_program(text: Any, tensors: Any) -> RowProgram:
     if not isinstance(name, str) or not name.isidentifier():
         raise BadValueError(f"{shown(name)} is not the name of a model")
     program = RowProgram(name, needs, steps, output)
-    _Tree(program, content, tensors).build()
+    _PartsReader(program, content, tensors).build()
     _check_targets(program, steps)
     names = dict(program.named_parameters())
     for parameter in parts_of(content["no_weight_decay"]):
@@ -131,7 +131,7 @@ def _read_steps(found: Any, inputs: int) -> list[Step]:
             check_keyword(key)
         if call in ("tensor", "module"):
             check_path(target)
-        elif not isinstance(call, str) or call not in CALLS or target != "":
+        elif find_call(call) is None or target != "":
             raise BadValueError(
                 f"it calls {shown(call)}, which is not a function that may be "
                 f"called"
@@ -168,7 +168,7 @@ def _check_keys(entry: Any, keys: set[str], optional: str = "") -> None:
         raise BadValueError(f"{shown(entry)} is not what it should be")
 
 
-class _Tree:
+class _PartsReader:
     """Builds the submodules of a program, and puts its tensors in."""
 
     def __init__(
@@ -224,11 +224,9 @@ class _Tree:
             made = nn.Module()
         elif isinstance(entry, dict) and "same_as" in entry:
             _check_keys(entry, {"same_as"})
-            same = entry["same_as"]
+            same = check_path(entry["same_as"])
             if same in stack or same not in self._modules:
-                raise BadValueError(
-                    f"{path} can't be the same as {shown(same)}"
-                )
+                raise BadValueError(f"{path} can't be the same as {same}")
             return self._modules[same]
         else:
             _check_keys(entry, {"class", "settings"})

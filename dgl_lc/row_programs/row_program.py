@@ -7,7 +7,7 @@ from dgl import DGLError
 from torch import nn
 
 from .._common.nested import leaves, replace
-from .allowed_calls import CALLS
+from .allowed_calls import find_call
 from .needs import Needs
 from .row_module import RowModule
 from .steps import Result, Step, Training
@@ -68,7 +68,9 @@ class RowProgram(RowModule):
             module = owner._modules[name]
             assert module is not None
             return module(*args, **kwargs)
-        return CALLS[step.call](*args, **kwargs)
+        function = find_call(step.call)
+        assert function is not None
+        return function(*args, **kwargs)
 
     def _in_order(self, rows: tuple, named: dict[str, Any]) -> list:
         """Return the inputs in their order, however they were passed."""

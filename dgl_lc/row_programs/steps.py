@@ -15,6 +15,8 @@ import torch
 _LARGEST = 2**63 - 1
 #: Containers in containers; arguments of functions of torch have two or three.
 _DEEPEST = 20
+#: Modules in modules; torch goes through them by recursion.
+_DEEPEST_PATH = 100
 _DTYPES = {
     str(dtype).removeprefix("torch."): dtype
     for dtype in (
@@ -80,11 +82,9 @@ def find_dtype(name: Any) -> torch.dtype:
     return _DTYPES[name]
 
 
-def check_path(path: Any, *, empty: bool = False) -> str:
+def check_path(path: Any) -> str:
     """Return a path of names with dots, or refuse it."""
-    if empty and path == "":
-        return path
-    if not isinstance(path, str) or len(path) > 2000:
+    if not isinstance(path, str) or path.count(".") > _DEEPEST_PATH:
         raise BadValueError(f"{shown(path)} is not a name")
     if not all(_NAME.fullmatch(name) for name in path.split(".")):
         raise BadValueError(f"{shown(path)} is not a name that a file may have")

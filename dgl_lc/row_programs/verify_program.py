@@ -7,7 +7,7 @@ from dgl import DGLError
 from torch import nn
 
 from .._common.nested import leaves
-from .needs import NeededInput
+from .needs import NeededInput, Needs
 from .read_program import read_program
 from .row_module import RowModule
 from .write_program import WrittenProgram
@@ -26,19 +26,9 @@ def verify_program(module: RowModule, written: WrittenProgram) -> Any:
     tensors = {name: t.cpu() for name, t in written.tensors.items()}
     again = read_program(written.text, tensors).eval()
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
-    kinds = {p.dtype for p in module.parameters() if p.is_floating_point()}
-    rows = [
-        _random_rows(entry, kinds).to(device) for entry in needs.inputs
-    ]  # fmt: skip
     training = {name: m.training for name, m in module.named_modules()}
     try:
-        found = _run(module.eval(), rows)
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise DGLError(
-            f"this LC version can't be written to a file: it does not run on "
-            f"{_ROWS} random rows ({text})."
-        ) from error
+        rows, found = _try_rows(module.eval(), needs, device)
     finally:
         for name, part in module.named_modules():
             part.training = training[name]
@@ -50,16 +40,34 @@ def verify_program(module: RowModule, written: WrittenProgram) -> Any:
     return found
 
 
-def _random_rows(entry: NeededInput, kinds: set[torch.dtype]) -> torch.Tensor:
-    """Draw rows of an input, in the type that the module takes."""
+def _try_rows(
+    module: RowModule, needs: Needs, device: torch.device
+) -> tuple[list[torch.Tensor], Any]:
+    """Run a module on random rows; return them and the results."""
+    kinds = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    # The module may have been converted since it was transformed.
+    others = sorted(kinds, key=str) if len(kinds) == 1 else []
+    failed: Exception | None = None
+    for dtype in (None, *others):
+        rows = [_random_rows(e, dtype).to(device) for e in needs.inputs]
+        try:
+            return rows, _run(module, rows)
+        except Exception as error:
+            failed = failed or error
+    raise DGLError(
+        f"this LC version can't be written to a file: it does not run on "
+        f"{_ROWS} random rows ({' '.join(str(failed).split())})."
+    ) from failed
+
+
+def _random_rows(entry: NeededInput, dtype: torch.dtype | None) -> torch.Tensor:
+    """Draw rows of an input; fractions are of a type, or of the input's."""
     shape = (_ROWS, *entry.shape)
     if not entry.dtype.is_floating_point:
         return torch.zeros(shape, dtype=entry.dtype)
-    # The module may have been converted since it was transformed.
-    dtype = next(iter(kinds)) if len(kinds) == 1 else entry.dtype
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(shape, generator=generator, dtype=torch.float64)
-    return rows.to(dtype)
+    return rows.to(entry.dtype if dtype is None else dtype)
 
 
 def _run(module: nn.Module, rows: list[torch.Tensor]) -> Any:

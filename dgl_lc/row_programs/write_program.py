@@ -10,7 +10,7 @@ from dgl import DGLError
 from torch import fx, nn
 
 from .._common.nested import replace
-from .allowed_calls import CALLS, name_of_function
+from .allowed_calls import find_call, name_of_function
 from .allowed_modules import class_name, difference, make_module, settings_of
 from .row_module import RowModule
 from .row_program import RowProgram
@@ -111,7 +111,7 @@ def _steps_of(module: RowModule) -> tuple[list[Step], Any]:
     def known(leaf: Any) -> Any:
         return done[leaf] if isinstance(leaf, fx.Node) else leaf
 
-    inputs = len(module.graph.find_nodes(op="placeholder"))
+    inputs = sum(node.op == "placeholder" for node in module.graph.nodes)
     for node in module.graph.nodes:
         args, kwargs = replace((node.args, node.kwargs), known)
         if node.op == "output":
@@ -147,13 +147,14 @@ def _step(node: fx.Node, args: tuple, kwargs: dict[str, Any]) -> Step:
         name, args = f"property.{args[1]}", args[:1]
     else:
         name = name_of_function(target)
-    if name is None or name not in CALLS:
+    if find_call(name) is None:
         text = getattr(target, "__qualname__", str(target))
         owner = getattr(target, "__module__", None)
         raise _refusal(
             f"{node.name} calls {f'{owner}.' if owner else ''}{text}, and a "
             f"file can only name common functions of torch"
         )
+    assert name is not None
     return Step(name, "", args, kwargs)
 
 

@@ -6,6 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from dgl import DGLError
+from torch import nn
 
 from ..data import DiskData, NodeData
 from ..nn.model import HopModel
@@ -42,6 +43,12 @@ def check_same_task(model: HopModel, data: NodeData | DiskData) -> None:
             f"has {data.num_feats}: give the data it was trained on, or data "
             f"of the same kind."
         )
+    check_features(model, data)
+    check_classes(model, model.config["out_feats"], data)
+
+
+def check_features(model: nn.Module, data: NodeData | DiskData) -> None:
+    """Refuse a task whose features have other names than the model's."""
     known: Any = getattr(model, "trained_on", TrainedOn())
     names = getattr(data, "feat_names", None)
     found = _first_difference(known.feat_names, names)
@@ -55,10 +62,16 @@ def check_same_task(model: HopModel, data: NodeData | DiskData) -> None:
             f"{', '.join(known.feat_names[:5])}{rest} in the order of the "
             f"training."
         )
+
+
+def check_classes(
+    model: nn.Module, classes: int, data: NodeData | DiskData
+) -> None:
+    """Refuse a task with other classes than those that the model predicts."""
+    known: Any = getattr(model, "trained_on", TrainedOn())
     if data.num_classes == 0:
         # The task was prepared without labels.
         return
-    classes = model.config["out_feats"]
     found = _first_difference(known.class_names, data.class_names)
     if found is None and classes == data.num_classes:
         return

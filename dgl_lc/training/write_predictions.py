@@ -23,11 +23,16 @@ from ..nn.several_filters import SeveralFilters
 from ..node_rows import NodeRows, check_ids
 from ..precompute.checks import has_weights
 from ..precompute.planning.cpu import MemoryTooSmall
+from ..row_programs.row_module import RowModule
 from .predict import check_output, model_device
 from .prediction_files import check_prediction_file, make_writer
+from .row_model_task import count_classes, refuse_lacking
 from .task_store import edge_weight, has_row
 from .tensor_files import locked
 from .trained_on import check_same_task
+
+#: What can predict: a model of dgl_lc.nn, or an LC version.
+Model = HopModel | RowModule
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ class WrittenPredictions:
 
 
 def write_predictions(
-    model: HopModel,
+    model: Model,
     data: NodeData | DiskData,
     path: str | os.PathLike,
     *,
@@ -79,9 +84,10 @@ def write_predictions(
 
     Parameters
     ----------
-    model : HopModel
-        A model of ``dgl_lc.nn``. One that was trained on features or classes
-        of other names is an error, as far as the names are known.
+    model : HopModel or RowModule
+        A model of ``dgl_lc.nn``, or an LC version, whose inputs have to be
+        given as ``rows``. A model that was trained on features or classes of
+        other names is an error, as far as the names are known.
     data : NodeData or DiskData
         The task: its graph and features, and the ids of its nodes.
     path : path
@@ -135,9 +141,15 @@ def write_predictions(
     budget = psutil.virtual_memory().available // 2
     if memory is not None:
         budget = parse_bytes(memory)
-    check_same_task(model, data)
-    _check_names(model, class_names)
+    if isinstance(model, RowModule):
+        classes = count_classes(model, data, rows)
+    else:
+        check_same_task(model, data)
+        classes = int(model.config["out_feats"])
+    _check_names(classes, class_names)
     wanted = _Nodes.of(data, nodes, rows)
+    if isinstance(model, RowModule) and wanted.num_lacking:
+        raise refuse_lacking(wanted.num_lacking)
     weighted = _is_weighted(model, data, rows)
     if weighted and wanted.num_lacking and not has_weights(data.graph):
         raise DGLError(
@@ -149,7 +161,7 @@ def write_predictions(
     blocks = 0
     if device is not None:
         model.to(device)
-    columns = class_names or _num_classes(model)
+    columns = class_names or classes
 
     def write(file: BinaryIO) -> None:
         nonlocal blocks
@@ -165,7 +177,7 @@ def write_predictions(
                     part = slice(low, min(low + batch_size, last))
                     ids = wanted.numbers(part)
                     found = _predict(
-                        model, ids, wanted.lacks(part), rows, computed
+                        model, classes, ids, wanted.lacks(part), rows, computed
                     )
                     writer.write(data.ids_of(ids), found)
                     bar.update(len(ids))
@@ -255,12 +267,7 @@ def _check_nodes(nodes: torch.Tensor, total: int) -> torch.Tensor:
     return nodes
 
 
-def _num_classes(model: HopModel) -> int:
-    return int(model.config["out_feats"])
-
-
-def _check_names(model: HopModel, class_names: Sequence[str] | None) -> None:
-    classes = _num_classes(model)
+def _check_names(classes: int, class_names: Sequence[str] | None) -> None:
     if class_names is not None and len(class_names) != classes:
         raise DGLError(
             f"class_names has {len(class_names)} entries, but the model has "
@@ -269,9 +276,11 @@ def _check_names(model: HopModel, class_names: Sequence[str] | None) -> None:
 
 
 def _is_weighted(
-    model: HopModel, data: NodeData | DiskData, rows: NodeRows | None
+    model: Model, data: NodeData | DiskData, rows: NodeRows | None
 ) -> bool:
     """Tell whether rows to compute need weights: as the model and its rows."""
+    if isinstance(model, RowModule):
+        return False
     if rows is not None:
         model.check_weighted(rows)
     for known in (model.weighted, model.weighted_of(rows)):
@@ -281,7 +290,7 @@ def _is_weighted(
 
 
 def _computed_blocks(
-    model: HopModel,
+    model: Model,
     data: NodeData | DiskData,
     wanted: _Nodes,
     budget: int,
@@ -293,6 +302,9 @@ def _computed_blocks(
     Blocks become smaller where they do not fit in the budget, down to a
     hundredth of the nodes.
     """
+    if isinstance(model, RowModule):
+        yield 0, len(wanted), None
+        return
     # Such a model precomputes for one filter after the other.
     shares = 2 if isinstance(model, SeveralFilters) else 1
     memory = budget // shares if is_limited else None
@@ -366,14 +378,15 @@ def _compute(
 
 
 def _predict(
-    model: HopModel,
+    model: Model,
+    classes: int,
     ids: torch.Tensor,
     lacking: torch.Tensor,
     rows: NodeRows | None,
     computed: NodeRows | None,
 ) -> np.ndarray:
     """Return the probability of each class for some nodes."""
-    found = np.empty((len(ids), _num_classes(model)), np.float32)
+    found = np.empty((len(ids), classes), np.float32)
     device = model_device(model)
     for source, own in ((rows, ~lacking), (computed, lacking)):
         if source is None or not own.any():

@@ -16,6 +16,7 @@ from .tracing.values import (
     TRAINING,
     ByTraining,
     Guard,
+    PerNode,
     Trace,
     Value,
     leaves,
@@ -110,14 +111,22 @@ def _dims(mine: Value, its: Value, sizes: dict) -> tuple:
         return ()
     if a.dim() != b.dim():
         return (None,)
+    n = next(pair for pair, value in sizes.items() if value.target == "N")
     found: list = []
     for pair in zip(a.shape, b.shape, strict=True):
         if pair in sizes:
             name = sizes[pair].target
             found.append("N" if name == "N" else "E")
         else:
-            found.append(pair[0] if pair[0] == pair[1] else None)
+            found.append(pair[0] if pair[0] == pair[1] else _several(pair, n))
     return tuple(found)
+
+
+def _several(sizes: tuple[int, int], nodes: tuple[int, int]) -> Any:
+    """Return a size with several rows for each node, or None."""
+    rows = sizes[0] // nodes[0]
+    same = all(rows * n == size for n, size in zip(nodes, sizes, strict=True))
+    return PerNode(rows) if same else None
 
 
 def _compare(mine: Value, its: Value, trained: Value, sizes: dict) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from ..row_programs.by_training import if_training
 from ..row_programs.stacked_rows import stack_words, take_words
-from .by_training import if_training
 from .filter_words import Word
 from .lc_module import LCModule, build_module, share_parts
 from .pushed import Place, Pushed
@@ -119,21 +119,28 @@ class _Emitter:
             return self._graph.call_function(if_training, (flag, *both))
         if not isinstance(leaf, Value):
             return leaf
-        if leaf.op == "number":
-            return self._num_rows(words, user)
+        if leaf.op == "number" or leaf.count is not None:
+            return self._num_rows(words, user, leaf.count or 1)
         return self.at(leaf, words)
 
-    def _num_rows(self, words: Sequence[Word], user: Value) -> fx.Node:
+    def _num_rows(
+        self, words: Sequence[Word], user: Value, times: int
+    ) -> fx.Node:
         """Write the number of rows, where the model has that of nodes."""
-        rows = [
-            v for v in arguments_of(user) if v.data and v.row_dim is not None
-        ]
-        if not rows:
+        rows = [v for v in arguments_of(user) if v.data and v.node_rows]
+        if rows:
+            node = self.at(rows[0], words)
+            dim, each = rows[0].node_rows or (0, 1)
+            found = self._graph.call_method("size", (node, dim))
+        else:
             first = next(iter(self._inputs.values()))
-            one = self._graph.call_method("size", (first, 0))
-            return self._graph.call_function(operator.mul, (one, len(words)))
-        node = self.at(rows[0], words)
-        return self._graph.call_method("size", (node, rows[0].row_dim))
+            found = self._graph.call_method("size", (first, 0))
+            times, each = times * len(words), 1
+        for function, number in ((operator.floordiv, each),
+                                 (operator.mul, times)):  # fmt: skip
+            if number != 1:
+                found = self._graph.call_function(function, (found, number))
+        return found
 
     def _exact_bias(self, value: Value, words: Sequence[Word]) -> fx.Node:
         """Write ``h + b`` at words: the bias is aggregated too, as S 1 b."""
@@ -179,7 +186,7 @@ class _Emitter:
         ]
         if len(parts) == 1:
             return parts[0]
-        dim = value.row_dim
+        dim = value.node_rows[0] if value.node_rows else 0
         options: dict[str, Any] = {"dim": dim} if dim else {}
         return self._graph.create_node(
             "call_function", stack_words, (parts,), options, "rows"
@@ -208,7 +215,7 @@ class _Emitter:
         places = [there.index(word) for word in words]
         if places == list(range(len(there))):
             return node
-        dim = value.row_dim
+        dim = value.node_rows[0] if value.node_rows else 0
         options = {"dim": dim} if dim else {}
         return self._graph.create_node(
             "call_function", take_words, (node, places),

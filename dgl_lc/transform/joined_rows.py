@@ -1,14 +1,14 @@
-"""Tensors with several rows for each node, as several tensors.
+"""Tensors whose rows were joined one below the other, as several tensors.
 
-``torch.cat([a, b])`` of two tensors with a row for each node has 2 N rows,
-and ``h.view(N * heads, -1)`` has N * heads. What is done to each row of them
-is done to each of the tensors they are made of, until ``view(2, N, -1)`` or
-``view(N, -1)`` joins the rows of a node again. Every step is compared with
-what the model computed on the probe.
+``torch.cat([a, b])`` of two tensors with a row for each node has 2 N rows.
+What is done to each of them is done to a and to b, until ``view(2, N, -1)``,
+a slice or ``chunk`` separates them again. Every step is compared with what the
+model computed on the probe. (Rows of one node that lie side by side, as after
+``h.view(N * heads, -1)``, need no such change.)
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from .linearity import close
 from .recognise import DROPOUTS
 from .rewrite import Rewriter
 from .tracing.values import (
+    PerNode,
     Trace,
     Value,
     arguments_of,
@@ -27,39 +28,12 @@ from .tracing.values import (
 from .tracing.values import replace as replace_leaves
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """The tensors that one with several rows for each node is made of.
-
-    Attributes
-    ----------
-    parts : tuple of Value
-        Tensors with one row for each node.
-    blocks : bool
-        Whether all rows of one part follow each other, as after ``cat``, or
-        all rows of one node, as after ``view``.
-    """
-
-    parts: tuple[Value, ...]
-    blocks: bool
-
-    def join(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Join tensors as these parts are joined."""
-        if self.blocks:
-            return torch.cat(list(tensors), 0)
-        return torch.stack(list(tensors), 1).flatten(0, 1)
-
-    def stack(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Stack tensors, with a dimension of the nodes and one of parts."""
-        return torch.stack(list(tensors), 0 if self.blocks else 1)
-
-
 def split_joined_rows(trace: Trace, model: nn.Module) -> Trace:
     """Rewrite a trace so that tensors have one row for each node.
 
     ``model`` is that of the probe on which the values were computed.
     """
-    wide = any(v.data and v.dims and v.dims[0] is None for v in trace.values)
+    wide = any(_has_more_rows(v) for v in trace.values)
     return _Splitter(model).rewrite(trace) if wide else trace
 
 
@@ -69,7 +43,7 @@ class _Splitter(Rewriter):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self._model = model
-        self._joined: dict[Value, _Joined] = {}
+        self._parts: dict[Value, tuple[Value, ...]] = {}
         self._cut: dict[Value, tuple[Value, ...]] = {}
 
     def instead(self, value: Value) -> Value | None:
@@ -78,115 +52,76 @@ class _Splitter(Rewriter):
             return None
         if value.name == "getitem" and value.args[0] in self._cut:
             return self._cut[value.args[0]][value.args[1]]
-        sources = [v for v in arguments_of(value) if v in self._joined]
+        sources = [v for v in arguments_of(value) if v in self._parts]
         if not sources:
             self._begin(value)
             return None
         return self._of_joined(value, sources)
 
-    # How several rows for each node begin
-
     def _begin(self, value: Value) -> None:
-        """Note what a value with several rows for each node is made of."""
-        example = value.example
-        if not isinstance(example, torch.Tensor) or value.dims[:1] != (None,):
-            return
+        """Note what a value with more rows than nodes is made of."""
         sources = [v for v in arguments_of(value) if _is_tensor(v)]
-        if not sources or any(v.row_dim is None for v in sources):
+        if not _has_more_rows(value) or not sources:
             return
-        found: _Joined | None = None
+        first = sources[0]
+        parts: tuple[Value, ...] = ()
         if value.name in _JOINS and all(v.row_dim == 0 for v in sources):
-            found = _Joined(tuple(sources), True)
-        elif value.name in _REPEATS and sources[0].row_dim == 0:
-            times = len(example) // len(sources[0].example)
-            found = _Joined((sources[0],) * times, True)
-        elif value.name in _RESHAPES and len(sources) == 1:
-            found = self._taken_apart(value, sources[0])
-        if found is not None:
-            self._note(value, found)
-
-    def _taken_apart(self, value: Value, source: Value) -> _Joined | None:
-        """Cut a tensor into parts, for a view with more rows than nodes."""
-        row = source.row_dim
-        n = source.example.shape[row]
-        rest = value.example.shape[1:]
-        count, left = divmod(len(value.example), n)
-        if left or row not in (0, 1):
-            return None
-        blocks = row == 1
-        if not blocks and source.example.shape[1:] != (count, *rest):
-            source = self._reshaped(source, ("N", count, *rest))
-        if source.example.shape[1 - row] != count:
-            return None
-        every = slice(None)
-        parts = tuple(
-            self._call(
-                torch.Tensor.__getitem__,
-                (source, place if blocks else (every, place)), source,
+            parts = tuple(sources)
+        elif value.name in _REPEATS and first.row_dim == 0:
+            parts = (first,) * (len(value.example) // len(first.example))
+        elif value.name in _RESHAPES and first.row_dim == 1:
+            parts = tuple(
+                self._call(torch.Tensor.__getitem__, (first, place), first)
+                for place in range(len(first.example))
             )
-            for place in range(count)
-        )  # fmt: skip
-        return _Joined(parts, blocks)
-
-    # What is done to them
+        joined = [part.example for part in parts]
+        if parts and _equal(torch.cat(joined), value.example):
+            self._parts[value] = parts
 
     def _of_joined(self, value: Value, sources: list[Value]) -> Value | None:
         """Do to each part what is done to the joined rows, or join them."""
-        joined = self._joined[sources[0]]
-        tensors = [part.example for part in joined.parts]
-        example = value.example
+        parts, example = self._parts[sources[0]], value.example
+        tensors = [part.example for part in parts]
         if isinstance(example, (tuple, list)):
             if _all_equal(list(example), tensors):
-                self._cut[value] = joined.parts
+                self._cut[value] = parts
             return None
         if not isinstance(example, torch.Tensor):
             return None
         if value.name == "getitem":
-            same = {p for p in joined.parts if _equal(p.example, example)}
+            same = {p for p in parts if _equal(p.example, example)}
             return same.pop() if len(same) == 1 else None
         if value.name in _RESHAPES and value.row_dim is not None:
-            stacked = joined.stack(tensors)
+            stacked = torch.stack(tensors)
             fits = stacked.numel() == example.numel()
             if fits and _equal(stacked.reshape(example.shape), example):
-                return self._stacked(value, joined)
+                made = self._call(torch.stack, (list(parts), 0), parts[0])
+                same_shape = made.dims == value.dims
+                return made if same_shape else self._reshaped(made, value.dims)
         self._each(value, sources)
         return None
 
-    def _stacked(self, value: Value, joined: _Joined) -> Value:
-        """Join the rows of each node again."""
-        dim = 0 if joined.blocks else 1
-        stacked = self._call(
-            torch.stack, (list(joined.parts), dim), joined.parts[0]
-        )
-        if stacked.dims == value.dims:
-            return stacked
-        return self._reshaped(stacked, value.dims)
-
     def _each(self, value: Value, sources: list[Value]) -> None:
         """Call an operation on each part instead of on all rows."""
-        joined = self._joined[sources[0]]
-        alike = all(
-            self._joined[v].blocks == joined.blocks
-            and len(self._joined[v].parts) == len(joined.parts)
-            for v in sources
-        )
+        count = len(self._parts[sources[0]])
+        alike = all(len(self._parts[v]) == count for v in sources)
         others = [v for v in arguments_of(value) if v.data and v not in sources]
         random = value.draws and value.name not in DROPOUTS
         if not alike or others or random or self._pools(value):
             return
         made = []
         try:
-            for place in range(len(joined.parts)):
+            for place in range(count):
                 args, kwargs = self._at(place, value)
                 example = self._run(value, args, kwargs)
                 made.append((args, kwargs, example))
+            whole = torch.cat([example for _, _, example in made])
         except Exception:
             # It is refused later, as an operation on too many rows.
             return
-        whole = joined.join([example for _, _, example in made])
         if not _equal(whole, value.example):
             return
-        parts = tuple(
+        self._parts[value] = tuple(
             self._added(
                 replace(
                     value, args=args, kwargs=kwargs, example=example,
@@ -195,7 +130,6 @@ class _Splitter(Rewriter):
             )
             for args, kwargs, example in made
         )  # fmt: skip
-        self._joined[value] = _Joined(parts, joined.blocks)
 
     def _pools(self, value: Value) -> bool:
         """Return whether it has statistics of all rows, as a batch norm."""
@@ -210,18 +144,11 @@ class _Splitter(Rewriter):
         """Return the arguments of a value for one of the parts."""
 
         def part(leaf: Any) -> Any:
-            if isinstance(leaf, Value) and leaf in self._joined:
-                return self._joined[leaf].parts[place]
+            if isinstance(leaf, Value) and leaf in self._parts:
+                return self._parts[leaf][place]
             return leaf
 
         return replace_leaves((value.args, value.kwargs), part)
-
-    def _note(self, value: Value, joined: _Joined) -> None:
-        """Remember parts, if they are those of the value on the probe."""
-        tensors = [part.example for part in joined.parts]
-        n = {len(tensor) for tensor in tensors}
-        if len(n) == 1 and _equal(joined.join(tensors), value.example):
-            self._joined[value] = joined
 
     def _run(self, value: Value, args: tuple, kwargs: dict) -> Any:
         function = callable_of(value, self._model)
@@ -264,6 +191,11 @@ _JOINS = frozenset({
 })  # fmt: skip
 _REPEATS = frozenset({"repeat", "tile"})
 _RESHAPES = frozenset({"view", "reshape", "flatten", "unflatten"})
+
+
+def _has_more_rows(value: Value) -> bool:
+    """Return whether it has several times as many rows as nodes."""
+    return value.data and isinstance((*value.dims, None)[0], PerNode)
 
 
 def _is_tensor(value: Value) -> bool:

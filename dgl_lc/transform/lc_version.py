@@ -2,28 +2,34 @@
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
+from dgl import DGLError
 
 from ..node_rows import NodeRows
+from ..row_programs.by_training import if_training
+from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
+from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
-from .assumptions import Assumption, check_assumptions
-from .by_training import if_training
+from .assumptions import check_assumptions
+from .drawing.draw_lc import draw_lc
+from .drawing.svg import escape
+from .drawing.svg_file import write_svg
 from .evaluate import Evaluator, check_guards
-from .in_autocast import InAutocast
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .model_inputs import Input
 from .precompute_inputs import precompute_inputs
+from .pushed import Pushed
 from .refusals import refuse
 from .report import Report
 from .tracing.model_call import ModelCall, differences, read_call
 from .tracing.values import Guard
-from .written_rows import write_items
 
 
 class LCVersion:
@@ -43,13 +49,11 @@ class LCVersion:
 
     def __init__(
         self, call: ModelCall, module: LCModule, inputs: list[Input],
-        guards: list[Guard], report: Report,
-        assumptions: tuple[Assumption, ...] = (),
+        guards: list[Guard], report: Report, pushed: Pushed | None = None,
     ) -> None:  # fmt: skip
         self.module, self.inputs, self.report = module, inputs, report
         self._model, self._guards = call.model, guards
-        self._assumptions = assumptions
-        self._call = call
+        self._call, self._pushed = call, pushed
         self._names = set(call.graphs) | set(call.inputs)
 
     def precompute(
@@ -103,11 +107,16 @@ class LCVersion:
         evaluate = Evaluator(call)
         with torch.no_grad():
             check_guards(self._guards, evaluate)
-            check_assumptions(self._assumptions, evaluate)
-            return precompute_inputs(
+            if self._pushed is not None:
+                check_assumptions(self._pushed.assumptions, evaluate)
+            found = precompute_inputs(
                 self.inputs, evaluate, nodes, memory, dtype, device, progress,
                 out, resume,
             )  # fmt: skip
+        if isinstance(found, InputRows):
+            found.names = [entry.formula for entry in self.inputs]
+            found.filters = tuple(self.report.filters)
+        return found
 
     @property
     def code(self) -> str:
@@ -139,6 +148,43 @@ class LCVersion:
     ) -> HopLoader:  # fmt: skip
         """Make a :class:`dgl_lc.training.HopLoader` of the inputs."""
         return HopLoader(inputs, nids, labels, **options)
+
+    def draw(self, path: str | os.PathLike) -> Path:
+        """Draw the model and its LC version side by side, as an SVG file.
+
+        Aggregations of the model are in colour and have numbers. The numbers
+        beside the inputs of the LC version say which ones were moved there.
+        Parts that are repeated are drawn once.
+
+        Parameters
+        ----------
+        path : path
+            File to be written; its name ends in ``.svg``. A picture that was
+            drawn before is replaced, any other file is an error.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return write_svg(path, self._picture())
+
+    def _picture(self) -> str:
+        """Write the picture as SVG."""
+        if self._pushed is None:
+            raise DGLError(
+                "draw needs the operations of the original model, which are "
+                "not known here. Draw what lc_transform returns."
+            )
+        return draw_lc(
+            self._model, self._pushed, self.inputs, self.report.filters
+        )
+
+    def _repr_html_(self) -> str:
+        """Show the picture in a notebook."""
+        if self._pushed is None:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return f'<div style="overflow-x: auto">{self._picture()}</div>'
 
     def __repr__(self) -> str:
         name = type(self._model).__name__

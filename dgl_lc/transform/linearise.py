@@ -15,6 +15,7 @@ from .evaluate import Evaluator
 from .lc_module import LCModule
 from .linearity import LINEAR
 from .pushed import Pushed
+from .recognise import node_rows_in
 from .tracing.model_call import ModelCall
 from .tracing.values import Value, leaves, replace
 
@@ -79,10 +80,11 @@ def linear_instead(value: Value, arguments: Any, pushed: Pushed) -> Any:
         leaves((value.args, value.kwargs)), leaves(arguments), strict=True
     )
     for leaf, tensor in pairs:
-        row = isinstance(leaf, Value) and leaf.data and leaf.row_dim is not None
+        row = isinstance(leaf, Value) and leaf.data and leaf.node_rows
         if row and tensor.is_floating_point():
-            rows.append(tensor.movedim(leaf.row_dim, 0).flatten(1))
-    rows = [part.reshape(len(part), -1) for part in rows]
+            dim, each = row
+            tensor = tensor.movedim(dim, 0)
+            rows.append(tensor.reshape(len(tensor) // each, -1))
     if not rows:
         return None
     together = torch.cat(rows, 1)
@@ -95,15 +97,16 @@ def linear_instead(value: Value, arguments: Any, pushed: Pushed) -> Any:
         if not isinstance(example, torch.Tensor):
             return example
         shape = list(example.shape)
-        dim = shape.index(num_nodes)
+        dim, each = node_rows_in(shape, num_nodes) or (0, 1)
         del shape[dim]
         generator = torch.Generator().manual_seed(1000 * value.id + count)
         width = together.shape[1]
-        weight = torch.randn(width, prod(shape), generator=generator)
+        columns = each * prod(shape)
+        weight = torch.randn(width, columns, generator=generator)
         found = together @ weight.to(together) / width**0.5
         if not example.is_floating_point():
             found = torch.zeros_like(found, dtype=example.dtype)
-        found = found.reshape(len(found), *shape).movedim(0, dim)
+        found = found.reshape(len(found) * each, *shape).movedim(0, dim)
         return found.contiguous()
 
     return replace(value.example, result)

@@ -170,9 +170,9 @@ class _Pusher:
                 break
             value, letters = step
             word = word + letters
-        if value.op == "number":
+        if value.op == "number" or value.count is not None:
             return Place("shared", value, ())
-        turned = value.row_dim not in (0, None)
+        turned = value.node_rows is not None and value.row_dim != 0
         if value.static and not turned and not _is_transparent(value):
             self._check_input(value, word)
             return Place("input", value, self._words.normal(word))

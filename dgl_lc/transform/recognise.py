@@ -5,13 +5,14 @@ There is no list of operations: each one is run on rows of the probe.
 
 import copy
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from ..row_programs.written_rows import write_items, write_view
 from . import causes
 from .linearity import LINEAR, NONLINEAR, close, linearity
 from .refusals import (
@@ -31,7 +32,6 @@ from .tracing.values import (
     replace,
     tensors_in,
 )
-from .written_rows import write_items, write_view
 
 DROPOUT, BATCH_NORM = "dropout", "batch norm"
 
@@ -44,6 +44,11 @@ _OF_NUMBERS = (
 #: Functions that drop numbers at random.
 DROPOUTS = frozenset({
     "dropout", "dropout_", "alpha_dropout", "feature_alpha_dropout",
+})  # fmt: skip
+
+#: Functions that take sizes, so that N rows may become k N rows.
+_OF_SHAPES = frozenset({
+    "view", "reshape", "expand", "unflatten", "zeros", "ones", "full",
 })  # fmt: skip
 
 _ROWS_ONLY = "Only functions of each node's own row can be transformed"
@@ -70,7 +75,7 @@ class OperationKinds:
     def _find(self, value: Value) -> str:
         """Find the kind of an operation."""
         tuples = isinstance(value.example, (tuple, list))
-        if value.row_dim is None and not tuples:
+        if value.node_rows is None and not tuples:
             shape = tuple(value.dims)
             refuse_value(
                 causes.MIXED_NODES, value,
@@ -109,7 +114,7 @@ class OperationKinds:
     def _batch_norm(self, value: Value) -> str:
         """Check a batch norm, which mixes rows in training only."""
         self._check_statistics(value)
-        if value.args[0].row_dim != 0:
+        if (value.args[0].node_rows or (1,))[0] != 0:
             refuse_value(
                 causes.NORM_OVER_NODES, value,
                 "normalises over a dimension other than that of the nodes",
@@ -192,6 +197,25 @@ def _dropout(value: Value) -> str:
     return NONLINEAR if value.always_draws else DROPOUT
 
 
+def rows_of_nodes(nodes: torch.Tensor, each: int) -> torch.Tensor:
+    """Return the places of the rows of some nodes, ``each`` per node."""
+    if each == 1:
+        return nodes
+    return (nodes[:, None] * each + torch.arange(each)).flatten()
+
+
+def node_rows_in(shape: Sequence[int], n: int) -> tuple[int, int] | None:
+    """Return the dimension with rows of n nodes, and how many each has."""
+    found = [(d, 1) for d, size in enumerate(shape) if size == n]
+    if not found:
+        found = [
+            (d, size // n)
+            for d, size in enumerate(shape)
+            if size and size % n == 0
+        ]
+    return found[0] if len(found) == 1 else None
+
+
 def _rounds_only(value: Value) -> bool:
     """Return whether it converts floating-point numbers to another type."""
     if value.name not in ("to", "type", "float", "double", "half", "bfloat16"):
@@ -239,11 +263,12 @@ def _outputs(
     def unconverted(leaf: Any) -> Any:
         if not isinstance(leaf, Value):
             return in_evaluation(leaf)
-        if leaf.op == "number":
-            return len(rows)
-        if leaf.row_dim is None:
+        if leaf.op == "number" or leaf.count is not None:
+            return len(rows) * (leaf.count or 1)
+        if leaf.node_rows is None:
             return leaf.example
-        example = of(leaf).index_select(leaf.row_dim, rows)
+        dim, each = leaf.node_rows
+        example = of(leaf).index_select(dim, rows_of_nodes(rows, each))
         if not example.is_floating_point():
             return example
         return change(example if dtype is None else example.to(dtype))
@@ -255,7 +280,7 @@ def _outputs(
 def _check_arguments(value: Value) -> None:
     """Refuse arguments that are neither rows of nodes nor constants."""
     for arg in arguments_of(value):
-        unclear = "N" in arg.dims and arg.row_dim is None
+        unclear = "N" in arg.dims and arg.node_rows is None
         if unclear or "E" in arg.dims or None in arg.dims:
             refuse_value(
                 causes.MIXED_NODES, value,
@@ -269,6 +294,8 @@ def _check_arguments(value: Value) -> None:
                 "takes a number from the graph",
                 FIXED_NUMBERS,
             )  # fmt: skip
+        if arg.count is not None and value.name in _OF_SHAPES:
+            continue
         if arg.static and not arg.dims and arg.op != "number":
             refuse_value(
                 causes.NUMBER_OF_THE_GRAPH, value,
@@ -287,7 +314,7 @@ def _check_arguments(value: Value) -> None:
 def _check_result(value: Value, found: list[torch.Tensor], n: int) -> None:
     """Refuse results without exactly one row for each node."""
     for tensor in found:
-        if list(tensor.shape).count(n) != 1:
+        if node_rows_in(tensor.shape, n) is None:
             refuse_value(
                 causes.MIXED_NODES, value,
                 f"returns a tensor of shape {tuple(tensor.shape)} for {n} "
@@ -305,8 +332,8 @@ def _check_rows(
 ) -> None:
     """Refuse results for some rows that differ from those for all rows."""
     for all_rows, some in zip(whole, part, strict=True):
-        dim = list(all_rows.shape).index(n)
-        expected = all_rows.index_select(dim, rows)
+        dim, each = node_rows_in(all_rows.shape, n) or (0, 1)
+        expected = all_rows.index_select(dim, rows_of_nodes(rows, each))
         if expected.shape != some.shape or not close(expected, some):
             if value.target in (write_items, write_view):
                 refuse(

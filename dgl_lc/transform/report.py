@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .._common.bytes import format_bytes
 from .describe_filters import describe_filters
+from .drawing.report_html import report_html
 from .evaluate import Evaluator
 from .filter_words import degree
 from .linearity import AFFINE, LINEAR
@@ -112,6 +113,10 @@ class Report:
             lines.extend(f"  {entry}" for entry in self.inexact)
         lines.append(f"checked: {self.checked}")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Show tables in a notebook."""
+        return report_html(self)
 
 
 def find_commuted(pushed: Pushed) -> list[Commuted]:

@@ -192,12 +192,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         )
         module._row_needs = needs_of(inputs, report.filters)
         return LCVersion(
-            call,
-            module,
-            inputs,
-            pushed.trace.guards,
-            report,
-            pushed.assumptions,
+            call, module, inputs, pushed.trace.guards, report, pushed
         )
     except LCError:
         raise

@@ -6,7 +6,9 @@ import sys
 import numpy as np
 import pytest
 import torch
+from dgl.nn import GraphConv
 
+from dgl_lc import lc_transform
 from dgl_lc.cli import main
 from dgl_lc.data import block_model, save_npz
 from dgl_lc.nn import SGC
@@ -118,3 +120,58 @@ def test_a_store_is_no_place_for_predictions(call, tmp_path, refused):
 def test_a_folder_is_no_output(call, tmp_path, refused):
     (tmp_path / "p.csv").mkdir()
     assert "is a folder" in refused(*call, tmp_path / "p.csv")
+
+
+class _Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = GraphConv(8, 6, allow_zero_in_degree=True)
+        self.second = GraphConv(6, DATA.num_classes, allow_zero_in_degree=True)
+
+    def forward(self, g, x):
+        return self.second(g, self.first(g, x).relu())
+
+
+@pytest.fixture
+def lc_call(call, tmp_path):
+    """The call with an LC version as its model, and the LC version."""
+    torch.manual_seed(0)
+    lc = lc_transform(_Net(), DATA.graph, DATA.feat)
+    save_model(lc.module, tmp_path / "model.pt", NAMES)
+    return call, lc
+
+
+def test_an_lc_version_predicts_from_its_store(lc_call, tmp_path):
+    call, lc = lc_call
+    store, out = tmp_path / "inputs", tmp_path / "p.csv"
+    rows = lc.precompute(DATA.graph, DATA.feat, out=store)
+    flags = ["--store", str(store), "--probabilities"]
+    assert main([*call, str(out), *flags]) == 0
+    with open(out, newline="") as file:
+        found = list(csv.reader(file))
+    wanted = predict(lc.module, rows)
+    assert [row[1] for row in found[1:]] == [NAMES[c] for c in wanted.argmax(1)]
+    first = [float(text) for text in found[1][2:]]
+    np.testing.assert_allclose(first, wanted[0].softmax(0), rtol=1e-4)
+
+
+def test_an_lc_version_says_which_store_it_needs(lc_call, tmp_path, refused):
+    call, lc = lc_call
+    out, hops = tmp_path / "p.csv", tmp_path / "hops"
+    message = refused(*call, out)
+    assert "needs inputs that were precomputed for it (S² x)" in message
+    assert "--store folder" in message
+    block_aggregate(DATA.graph, DATA.feat, 3, hops=[2], out=hops)
+    assert "(S² x)" in refused(*call, out, "--store", hops)
+    some = tmp_path / "some"
+    lc.precompute(DATA.graph, DATA.feat, out=some, nodes=torch.arange(50))
+    message = refused(*call, out, "--store", some)
+    assert "no inputs of 150 of the nodes" in message
+    flags = ["--store", some, "--nodes", tmp_path / "ids.txt"]
+    (tmp_path / "ids.txt").write_text("10\n49\n")
+    assert main([str(word) for word in (*call, out, *flags)]) == 0
+    other = block_model(90, num_feats=8)
+    elsewhere = tmp_path / "other"
+    lc.precompute(other.graph, other.feat, out=elsewhere)
+    assert "of other nodes" in refused(*call, out, "--overwrite", "--store",
+                                       elsewhere)  # fmt: skip

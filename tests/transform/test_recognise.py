@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("double_precision")
         ("mean", lambda h: h - h.mean(0, keepdim=True)),
         ("attention", lambda h: torch.softmax(h @ h.T, 1) @ h),
         ("layer norm", lambda h: F.layer_norm(h, h.shape)),
-        ("flat", lambda h: h.view(-1).relu().view(-1, HID)),
+        ("flat", lambda h: h.view(-1).softmax(0).view(-1, HID)),
     ],
 )
 def test_what_mixes_nodes_is_refused(name, mix):
@@ -52,6 +52,8 @@ def test_what_mixes_nodes_is_refused(name, mix):
         lambda h: torch.where(h > 0, h, 0.1 * h), lambda h: h**2,
         lambda h: F.layer_norm(h, h.shape[1:]),
         lambda h: h.view(h.shape[0], 2, -1).transpose(1, 2).flatten(1),
+        lambda h: h.view(-1).relu().view(-1, HID),
+        lambda h: torch.einsum("nd,de->ne", h, torch.eye(HID)),
         lambda h: torch.cat(h.chunk(2, dim=1), dim=1),
         lambda h: h / (h.norm(dim=1, keepdim=True) + 1e-3),
         lambda h: (h.T * 2).T.abs(), lambda h: h - h.max(1, True).values,

@@ -14,6 +14,13 @@ from dgl_lc import lc_transform
 pytestmark = pytest.mark.usefixtures("double_precision")
 
 
+def test_report_has_tables_for_notebooks():
+    lc = lc_transform(Layers(*gcn()).double(), looped_graph(), features())
+    html = lc.report._repr_html_()
+    assert f"<td>S² x</td><td>s2_x</td><td>{IN}</td>" in html
+    assert "<td>relu</td><td></td><td>non-linear</td><td>1</td>" in html
+
+
 def test_report_says_what_makes_the_difference():
     graph, feat = looped_graph(), features()
     lc = lc_transform(Layers(*gcn()).double(), graph, feat)

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...row_programs.written_rows import write_items
 from .. import causes
-from ..written_rows import write_items
 from .recorder import Recorder, shape_of
 from .torch_call import TorchCall
 

@@ -4,7 +4,6 @@ They are patched while a model is traced, and restored in any case. Threads
 other than the one that traces still call the originals.
 """
 
-import builtins
 import math
 import sys
 import threading
@@ -23,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from .. import causes
 from ..causes import Cause
 from ..refusals import LCError
+from .followed_len import followed_len
 from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import DERIVED, GraphTracer
 
@@ -108,7 +108,6 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
-    yield builtins, "len", GraphTracer.length
     yield _spmm, "gspmm_internal", GraphTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
     yield _sddmm, "gsddmm_internal", GraphTracer.gsddmm
@@ -286,7 +285,8 @@ def tracing(tracer: GraphTracer) -> Iterator[None]:
                 if callable(original):
                     undo.append((owner, name, owner.__dict__.get(name)))
                     setattr(owner, name, _when_tracing(original, traced))
-            with tracer:
+            length = _when_tracing(len, GraphTracer.length)
+            with followed_len(tracer.model, length), tracer:
                 yield
         finally:
             for owner, name, original in reversed(undo):

@@ -112,7 +112,7 @@ def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
 
 
 def _free_primes(call: ModelCall) -> list[int]:
-    """Return primes that are no width of any tensor in this call."""
+    """Return primes that divide no width of any tensor in this call."""
     used: set[int] = set()
     tensors = [
         *call.model.parameters(), *call.model.buffers(),
@@ -122,7 +122,8 @@ def _free_primes(call: ModelCall) -> list[int]:
     ]  # fmt: skip
     for tensor in tensors:
         used.update(tensor.shape)
-    return [p for p in _PRIMES if p not in used]
+    used.discard(0)
+    return [p for p in _PRIMES if all(width % p for width in used)]
 
 
 def _edges(

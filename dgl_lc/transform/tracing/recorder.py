@@ -17,6 +17,9 @@ from .user_lines import user_line
 from .values import Guard, Trace, Value, leaves, replace, values_in
 from .views import Views
 
+#: Rows that a node may have in a tensor, as one for each head of attention.
+_MOST_ROWS = 64
+
 
 class Recorder:
     """Records values, and knows which tensor and number is which value.
@@ -39,6 +42,7 @@ class Recorder:
         #: Whether problems are collected, and tracing goes on after them.
         self.collects = False
         self.add_size(num_nodes, "N")
+        self._num_nodes = num_nodes
         named = [
             *model.named_parameters(remove_duplicate=False),
             *model.named_buffers(remove_duplicate=False),
@@ -234,7 +238,13 @@ class Recorder:
     def number(self, size: int) -> int:
         """Return a size, followed if it is one of the graph's."""
         value = self.sizes.get(size)
-        return size if value is None else Whole(size, value, self._record)
+        if value is not None:
+            return Whole(size, value, self._record)
+        nodes, times = self._num_nodes, size // self._num_nodes
+        if 1 < times <= _MOST_ROWS and size % nodes == 0:
+            # A tensor with several rows for each node.
+            return self.number(nodes) * times
+        return size
 
     def follow(self, number: Any, value: Value) -> Any:
         """Return a number that remembers its value."""

@@ -255,6 +255,39 @@ def _split_bias(tracer: "TorchTracer", call: TorchCall) -> Any:
     return tracer.call(TorchCall(torch.add, "add", (product, bias), {}))
 
 
+@rule("add", "__add__", "__radd__", "add_", "__iadd__")
+def _add_nothing(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Let a sum with zeros stand for the other part of the sum.
+
+    Sums often begin with ``torch.zeros_like(h)``, or with the 0 of Python's
+    sum(), which would be one more input of zeros.
+    """
+    if call.kwargs or len(call.args) != 2 or tracer.views.sources(call.first):
+        return RECORD
+    writes = call.name in ("add_", "__iadd__")
+    for zero, other in (call.args, call.args[::-1]):
+        if _adds_nothing(tracer, zero, other) and zero is not other:
+            if writes and other is call.first:
+                continue
+            value = tracer.without_gradient(tracer.value_of(other))
+            result = call.run()
+            tracer.bind(result, value)
+            return result
+    return RECORD
+
+
+def _adds_nothing(tracer: "TorchTracer", zero: Any, other: Any) -> bool:
+    """Return whether a tensor plus a zero is the same tensor."""
+    if not isinstance(other, torch.Tensor):
+        return False
+    if type(zero) in (int, float):
+        return zero == 0 and other.is_floating_point()
+    if not isinstance(zero, torch.Tensor):
+        return False
+    alike = zero.dtype == other.dtype and shape_of(zero) == shape_of(other)
+    return alike and tracer.value_of(zero).target is torch.zeros
+
+
 @rule("detach_")
 def _detach(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Let the tensor stand for its value without gradients from now on."""

@@ -13,8 +13,8 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ...nn.dropout import Dropout
+from ...row_programs.in_autocast import InAutocast, active_autocast
 from .. import causes
-from ..in_autocast import InAutocast, active_autocast
 from ..refusals import LCError
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
@@ -32,9 +32,6 @@ _NO_OPS = frozenset({
 _TURNS = frozenset({
     "t_", "transpose_", "unsqueeze_", "squeeze_", "swapaxes_", "swapdims_",
 })  # fmt: skip
-
-#: The function itself, which is patched while a model is traced.
-_len = len
 
 
 class TorchTracer(Recorder, TorchFunctionMode):
@@ -61,7 +58,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
     ) -> None:
         Recorder.__init__(self, model, num_nodes)
         TorchFunctionMode.__init__(self)
-        self._model = model
+        self.model = model
         self.splits_bias = split_bias
         self._ignore_edge_dropout = ignore_edge_dropout
         self.failed_in = ""
@@ -84,7 +81,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
     def length(self, item: Any) -> int:
         """Return the length of an item, followed if it is a tensor's."""
         with hidden():
-            size = _len(item)
+            size = len(item)
         if isinstance(item, torch.Tensor) and not called_by_dgl():
             return self.number(size)
         return size
@@ -131,7 +128,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         value = self.add("call", target, args, kwargs, made, random=random)
         if inplace:
             value = self._in_type_of(tensor, call, value)
-        value = self._without_gradient(value)
+        value = self.without_gradient(value)
         self.bind_result(made, value)
         if inplace:
             self.views.write(value, sources)
@@ -205,7 +202,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         self.turned(tensor, before, version)
         self.views.turn(tensor, before, function, args[1:], kwargs)
         made = self.add("call", function, args, kwargs, tensor)
-        self.bind(tensor, self._without_gradient(made))
+        self.bind(tensor, self.without_gradient(made))
         return tensor
 
     def drops_nothing(self, p: float, tensor: Any) -> bool:
@@ -214,7 +211,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         of_edges = value is not None and value.target != "N"
         return p == 0 or (self._ignore_edge_dropout and of_edges)
 
-    def _without_gradient(self, value: Value) -> Value:
+    def without_gradient(self, value: Value) -> Value:
         """Record a detach for what is computed under no_grad."""
         tensor = isinstance(value.example, torch.Tensor)
         if torch.is_grad_enabled() or not value.learned or not tensor:
@@ -234,7 +231,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         kind = type(module)
         leaf = (
             (kind.__module__.startswith("torch.nn") or kind is Dropout)
-            and module is not self._model
+            and module is not self.model
             and not (self.splits_bias and isinstance(module, nn.Linear))
             and not any(True for _ in module.children())
             and not getattr(module, "inplace", False)
@@ -284,5 +281,5 @@ class TorchTracer(Recorder, TorchFunctionMode):
             "module", name, *lifted, example=result,
             learned=learned, random=random,
         )  # fmt: skip
-        self.bind_result(result, self._without_gradient(value))
+        self.bind_result(result, self.without_gradient(value))
         return result

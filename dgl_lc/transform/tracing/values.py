@@ -38,6 +38,20 @@ def in_evaluation(leaf: Any) -> Any:
     return False if leaf is TRAINING else leaf
 
 
+@dataclass(frozen=True)
+class PerNode:
+    """A size of a tensor with several rows for each node, side by side.
+
+    ``h.view(N * heads, -1)`` has the rows of all heads of the first node,
+    then those of the second one, and so on.
+    """
+
+    rows: int
+
+    def __repr__(self) -> str:
+        return f"{self.rows}N"
+
+
 @dataclass(eq=False)
 class Value:
     """Something that the model computes.
@@ -70,7 +84,8 @@ class Value:
         Line of the user's code that computes it.
     dims : tuple
         Sizes of the tensor: integers, "N" for one row per node, "E" for one
-        per edge, None for any other size that differs between probes.
+        per edge, :class:`PerNode` for several rows per node, None for any
+        other size that differs between probes.
     """
 
     id: int
@@ -99,6 +114,36 @@ class Value:
         """The dimension with one row for each node, if there is just one."""
         clear = self.dims.count("N") == 1 and not {"E", None} & set(self.dims)
         return self.dims.index("N") if clear else None
+
+    @property
+    def node_rows(self) -> tuple[int, int] | None:
+        """The dimension with rows of nodes, and how many each node has."""
+        found = [
+            (dim, 1 if size == "N" else size.rows)
+            for dim, size in enumerate(self.dims)
+            if size == "N" or isinstance(size, PerNode)
+        ]
+        clear = len(found) == 1 and not {"E", None} & set(self.dims)
+        return found[0] if clear else None
+
+    @property
+    def count(self) -> int | None:
+        """How many times the number of nodes it is, if it is a number so."""
+        if self.op == "number":
+            return 1 if self.target == "N" else None
+        if self.op != "call" or len(self.args) != 2:
+            return None
+        number, factor = self.args
+        if self.target is operator.mul and isinstance(factor, Value):
+            number, factor = factor, number
+        if not isinstance(number, Value) or type(factor) is not int:
+            return None
+        count = number.count
+        if count is not None and self.target is operator.mul:
+            return count * factor
+        if count is not None and self.target is operator.floordiv:
+            return count // factor if count % factor == 0 else None
+        return None
 
     @property
     def is_item(self) -> bool:

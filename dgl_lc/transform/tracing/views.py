@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..written_rows import VIEWS, write_view
+from ...row_programs.written_rows import VIEWS, write_view
 from .values import Value, name_of
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Views:
     ) -> None:  # fmt: skip
         """Remember a tensor, if it is a view that can be followed."""
         if not isinstance(tensor, torch.Tensor) or tensor is of:
+            return
+        if not isinstance(of, torch.Tensor):
             return
         view = View(of, function, args, kwargs or {})
         known = _shares(tensor, of) and view.method in VIEWS

@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import nn
 from transform.zoo import (
     HID,
-    IN,
     OUT,
     features,
     model_of,
@@ -181,18 +180,3 @@ def test_a_state_carried_from_layer_to_layer():
         return x
 
     assert len(transform_body(body, lstm=nn.LSTM(HID, HID)).inputs) == 2
-
-
-def test_the_length_of_a_tensor_is_followed():
-    def body(self, g, x):
-        n = g.in_degrees().to(x) / len(x)
-        h = dgl.ops.copy_u_sum(g, self.fc(x)) * n.view(len(n), 1)
-        return h if len(h) < 100 else 2 * h
-
-    model = model_of(body, fc=nn.Linear(IN, HID, bias=False))
-    g, x = random_graph(), features()
-    lc = lc_transform(model, g, x)
-    assert lc.report.exact
-    torch.testing.assert_close(lc.module(*lc.precompute(g, x)), model(g, x))
-    with pytest.raises(LCError, match="another branch"):
-        lc.precompute(random_graph(200), features(200))

@@ -180,3 +180,25 @@ def weight_norm_of_layers():
             out=norm(nn.Linear(HID, OUT)),
         )
     )
+
+
+@transformed("S x", "S² x")
+def heads_below_each_other():
+    def body(self, g, x):
+        heads, n = 2, x.shape[0]
+        results = []
+        h = self.fc(x)
+        for _ in range(2):
+            h = propagate(g, h).view(n * heads, -1)
+            h = F.normalize(self.head(h), dim=1).view(n, -1)
+            results.append(h)
+        return self.out(torch.cat(results, dim=1).reshape(n, 2 * HID))
+
+    return Case(
+        Function(
+            body,
+            fc=nn.Linear(IN, HID),
+            head=nn.Linear(HID // 2, HID // 2),
+            out=nn.Linear(2 * HID, OUT),
+        )
+    )

@@ -6,8 +6,6 @@ from typing import Any
 
 import torch
 
-from .tracing.values import name_of
-
 
 @dataclass(frozen=True)
 class InAutocast:
@@ -29,7 +27,12 @@ class InAutocast:
 
     @property
     def __name__(self) -> str:
-        return name_of(self.function)
+        name = getattr(self.function, "__name__", str(self.function))
+        if name == "__get__":
+            # It reads a property of a tensor.
+            owner: Any = getattr(self.function, "__self__", None)
+            return owner.__name__
+        return name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with torch.autocast(

@@ -1,0 +1,1 @@
+"""Drawing a model and its LC version as an SVG picture."""

@@ -1,0 +1,170 @@
+"""The steps of the LC version, with the filters on its inputs."""
+
+from collections.abc import Mapping, Sequence
+
+from torch import nn
+
+from ..filter_words import Word, degree
+from ..linearity import LINEAR
+from ..model_inputs import Input
+from ..pushed import Place, Pushed
+from ..recognise import DROPOUT
+from ..tracing.values import Value, arguments_of, values_in
+from .boxes import INPUTS, OPERATIONS
+from .model_steps import ModelStep
+from .operation_texts import operation_text, shape_text, weight_size
+from .original_steps import ModelSteps, OriginalSteps, in_order
+
+
+def lc_steps(
+    model: nn.Module,
+    pushed: Pushed,
+    inputs: Sequence[Input],
+    original: OriginalSteps,
+    shallow_first: bool,
+) -> ModelSteps:
+    """List the steps of the LC version: features, inputs and operations."""
+    found = ModelSteps()
+    passed = _passed_aggregations(pushed, original)
+    features: dict[Value, int] = {}
+    place: dict[tuple[Value, Word] | Value, int] = {}
+    for entry in inputs:
+        for value in _origins(entry.value, original):
+            if value not in features:
+                features[value] = len(found.steps)
+                found.steps.append(original.step(value, ()))
+    for entry in inputs:
+        key = entry.value, entry.word
+        marks = sorted(original.marks[a] for a in passed.get(key, ()))
+        args = [features[v] for v in _origins(entry.value, original)]
+        letters, _, name = entry.formula.rpartition(" ")
+        place[key] = len(found.steps)
+        found.steps.append(
+            ModelStep(
+                INPUTS, name, f"{entry.columns} columns", tuple(args),
+                marks=tuple(marks), filter=letters,
+                detail=f"{entry.formula}: argument {entry.name}",
+            )
+        )  # fmt: skip
+    outputs = [pushed.place(v, ()) for v in values_in(pushed.trace.output)]
+
+    def sources(value: Value) -> list[Value]:
+        return [p.value for p in _places(pushed, value) if p.kind == "op"]
+
+    ends = [p.value for p in outputs if p.kind == "op"]
+    for value in in_order(ends, sources, shallow_first):
+        args = [
+            place[key]
+            for p in _places(pushed, value)
+            for key in _keys(pushed, p)
+        ]
+        words = len(pushed.needs[value])
+        place[value] = len(found.steps)
+        found.steps.append(
+            ModelStep(
+                OPERATIONS, operation_text(value, model), value.where,
+                tuple(dict.fromkeys(args)), weight_size(value, model),
+                shape_text(value),
+                ("B" if words == 1 else f"{words}B",),
+                changed=_is_changed(pushed, value),
+            )
+        )  # fmt: skip
+    for end in outputs:
+        ends_at = [place[key] for key in _keys(pushed, end)]
+        if len(ends_at) > 1:
+            shape = shape_text(end.value)
+            step = ModelStep(OPERATIONS, "sum of inputs", args=tuple(ends_at),
+                             shape=shape, rows=("B",))  # fmt: skip
+            ends_at = [len(found.steps)]
+            found.steps.append(step)
+        found.outputs += ends_at
+    return found
+
+
+def _keys(pushed: Pushed, place: Place) -> list[tuple[Value, Word] | Value]:
+    """Return the operation, or the inputs, that a place stands for."""
+    if place.kind == "op":
+        return [place.value]
+    key = place.value, place.word
+    return [item for _, item in _sums(pushed).get(key, ((1.0, key),))]
+
+
+def _sums(pushed: Pushed) -> Mapping:
+    """Return the inputs that are sums of others."""
+    return getattr(pushed, "sums", {})
+
+
+def _places(pushed: Pushed, value: Value) -> list[Place]:
+    """Return the operations and inputs that an operation takes."""
+    args = [a for a in arguments_of(value) if a.data and a.op != "number"]
+    if value in pushed.exact_biases and pushed.ones is not None:
+        args.append(pushed.ones)
+    found = [
+        pushed.place(arg, word) for arg in args for word in pushed.needs[value]
+    ]
+    return [place for place in found if place.kind != "shared"]
+
+
+def _is_changed(pushed: Pushed, value: Value) -> bool:
+    """Return whether swapping an operation makes another function."""
+    if not any(pushed.needs[value]) or value in pushed.exact_biases:
+        return False
+    return pushed.kinds[value] not in (LINEAR, DROPOUT)
+
+
+def _origins(value: Value, original: OriginalSteps) -> list[Value]:
+    """Return the features that a static value is computed from."""
+    every = in_order([value], original.sources)
+    return [v for v in every if not original.sources(v)]
+
+
+def _passed_aggregations(
+    pushed: Pushed, original: OriginalSteps
+) -> dict[tuple[Value, Word], frozenset[Value]]:
+    """Return the aggregations that were moved to each input.
+
+    They are those on the way from the input to an output, along operations at
+    the words that the input is used for.
+    """
+    passed: dict[tuple[Value, Word], frozenset[Value]] = {}
+
+    def reach(value: Value, word: Word, so_far: frozenset[Value]) -> None:
+        end = pushed.place(value, word)
+        if end.kind == "shared":
+            return
+        between = _between(value, end, original)
+        keys = [(end.value, end.word)]
+        if end.kind == "input":
+            keys = [
+                item
+                for _, item in _sums(pushed).get(keys[0], ((1.0, keys[0]),))
+                # A sum of several words may have a term without a filter.
+                if item == keys[0] or degree(item[1])
+            ]
+        for key in keys:
+            passed[key] = passed.get(key, frozenset()) | so_far | between
+
+    for value in values_in(pushed.trace.output):
+        reach(value, (), frozenset())
+    for value in sorted(pushed.needs, key=lambda v: -v.id):
+        for word in pushed.needs[value]:
+            for arg in arguments_of(value):
+                if arg.data and arg.op != "number":
+                    reach(arg, word, passed.get((value, word), frozenset()))
+    return passed
+
+
+def _between(
+    value: Value, end: Place, original: OriginalSteps
+) -> frozenset[Value]:
+    """Return the aggregations from a value down to where it is found.
+
+    Those that an input is computed with are counted, too.
+    """
+
+    def sources(v: Value) -> list[Value]:
+        stop = v is end.value and end.kind == "op"
+        return [] if stop else original.sources(v)
+
+    every = in_order([value], sources)
+    return frozenset(v for v in every if v in original.marks)

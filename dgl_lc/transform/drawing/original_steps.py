@@ -1,0 +1,184 @@
+"""The steps of the original model, with its aggregations."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from ..filter_words import NormedAggregate
+from ..find_filters import FilterFinder
+from ..model_inputs import FilterNames, source_name
+from ..pushed import Pushed
+from ..tracing.values import Trace, Value, arguments_of, values_in
+from .boxes import AGGREGATION, OPERATIONS, SOURCE, TIMES
+from .model_steps import ModelStep
+from .operation_texts import operation_text, shape_text, weight_size
+
+
+@dataclass
+class ModelSteps:
+    """Steps in order, and those whose results are the model's."""
+
+    steps: list[ModelStep] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+
+
+class OriginalSteps:
+    """Reads the steps of a model from its trace.
+
+    What depends on the graph alone, and is a norm or an edge weight of a
+    filter, is not drawn: the name of the filter stands for it.
+
+    Attributes
+    ----------
+    marks : dict of Value to int
+        Number of each aggregation, in the order in which they are computed.
+    """
+
+    def __init__(self, model: nn.Module, pushed: Pushed) -> None:
+        self._model, self._pushed = model, pushed
+        trace = pushed.trace
+        # The finder adds values to the trace that it is given.
+        copied = Trace(list(trace.values), trace.guards, trace.output)
+        self._filters = FilterFinder(copied)
+        self._names = FilterNames(pushed.inputs)
+        self._outputs = values_in(trace.output)
+        every = in_order(self._outputs, self.sources)
+        drawn = sorted((v for v in every if v.op == "aggregate"), key=_number)
+        self.marks = {value: n for n, value in enumerate(drawn, 1)}
+
+    def steps(self, shallow_first: bool) -> ModelSteps:
+        """List the steps, in one of two orders (see :func:`in_order`)."""
+        found = ModelSteps()
+        place: dict[Value, int] = {}
+        for value in in_order(self._outputs, self.sources, shallow_first):
+            args = tuple(place[source] for source in self.sources(value))
+            place[value] = len(found.steps)
+            found.steps.append(self.step(value, args))
+        found.outputs = [place[value] for value in self._outputs]
+        return found
+
+    def step(self, value: Value, args: tuple[int, ...]) -> ModelStep:
+        """Return the step of a value that takes these steps."""
+        where, shape = value.where, shape_text(value)
+        rows = ("N",) if "N" in value.dims else ()
+        if value.op == "aggregate":
+            name = self._filter_name(value)
+            return ModelStep(
+                AGGREGATION, name, where, args, shape=shape, rows=rows,
+                marks=(self.marks[value],),
+            )  # fmt: skip
+        if not args:
+            return ModelStep(
+                SOURCE, _source_text(value), shape=shape, rows=rows
+            )
+        found = self._letter(value)
+        if found is not None:
+            sign = "÷" if found[1].inverse else TIMES
+            text = f"{sign} {_factor_name(found[1].factor)}"
+            return ModelStep(
+                OPERATIONS, text, where, args, shape=shape, rows=rows,
+                scale=True,
+            )  # fmt: skip
+        text = operation_text(value, self._model)
+        size = weight_size(value, self._model)
+        return ModelStep(OPERATIONS, text, where, args, size, shape, rows)
+
+    def sources(self, value: Value) -> list[Value]:
+        """Return the values that a value is drawn to be computed from."""
+        found = self._letter(value)
+        if found is not None:
+            return [found[0]]
+        return list(dict.fromkeys(self._arguments(value)))
+
+    def _arguments(self, value: Value) -> Iterable[Value]:
+        for arg in arguments_of(value):
+            if not arg.data or arg.op == "number":
+                continue
+            if "E" in arg.dims and value.op == "aggregate":
+                yield from self._arguments(arg)
+            else:
+                yield arg
+
+    def _letter(self, value: Value) -> tuple[Value, Any] | None:
+        """Return (source, letter) if a value became a letter of words."""
+        if value in self._pushed.needs:
+            return None
+        return self._filters.letter(value)
+
+    def _filter_name(self, value: Value) -> str:
+        """Return the name of the filter that an aggregation belongs to."""
+        found = self._letter(value)
+        if found is None:
+            return value.name
+        names = [
+            name
+            for unit, name in self._names.units.items()
+            if isinstance(unit, NormedAggregate) and unit.aggregate == found[1]
+        ]
+        return " / ".join(names) or "A"
+
+
+def _source_text(value: Value) -> str:
+    """Write what features, or values of the graph, are called."""
+    if value.op == "graph":
+        return str(value.target[1])
+    return source_name(value)
+
+
+def _factor_name(factor: Value) -> str:
+    return source_name(factor) if factor.op == "input" else "norm"
+
+
+def _number(value: Value) -> int:
+    return value.id
+
+
+def in_order(
+    ends: Iterable[Value],
+    sources: Callable[[Value], list[Value]],
+    shallow_first: bool = False,
+) -> list[Value]:
+    """List values so that each one follows its sources.
+
+    Parameters
+    ----------
+    shallow_first : bool
+        Whether a source with fewer steps before it comes first. What is used
+        by all layers is then not in the midst of the first one. Otherwise
+        values are listed as they are computed.
+    """
+    ends = list(ends)
+    known: dict[Value, list[Value]] = {}
+    pending = list(ends)
+    while pending:
+        value = pending.pop()
+        if value not in known:
+            known[value] = sources(value)
+            pending.extend(known[value])
+    if not shallow_first:
+        return sorted(known, key=_number)
+    depth: dict[Value, int] = {}
+    for value in _after_sources(ends, known):
+        depth[value] = 1 + max((depth[s] for s in known[value]), default=0)
+    for found in known.values():
+        found.sort(key=depth.__getitem__)
+    return _after_sources(ends, known)
+
+
+def _after_sources(
+    ends: list[Value], sources: dict[Value, list[Value]]
+) -> list[Value]:
+    """List values depth first; without recursion, as models may be deep."""
+    found: dict[Value, None] = {}
+    pending = [(end, iter(sources[end])) for end in reversed(ends)]
+    while pending:
+        top, rest = pending[-1]
+        missing = next((s for s in rest if s not in found), None)
+        if missing is None:
+            found.setdefault(top)
+            pending.pop()
+        else:
+            pending.append((missing, iter(sources[missing])))
+    return list(found)
