@@ -174,13 +174,12 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
             real = Evaluator(call)
             rows = split_joined_rows(traced, probe.model)
             simplified = simplify(rows, [*probes, real])
-        kinds = OperationKinds(probe.model, probe.num_nodes)
-        words = EqualWords([Evaluator(probe), *probes], real)
-        pushed = push(
-            simplified, kinds, words, options.fold, options.exact_bias
-        )
-        with torch.no_grad():
-            check_guards(pushed.trace.guards, Evaluator(call))
+            kinds = OperationKinds(probe.model, probe.num_nodes)
+            words = EqualWords([Evaluator(probe), *probes], real)
+            pushed = push(
+                simplified, kinds, words, options.fold, options.exact_bias
+            )
+            check_guards(pushed.trace.guards, real)
         inputs = name_inputs(pushed.inputs)
         model = copy_model(call) if options.copy else call.model
         module = emit(model, pushed, [entry.name for entry in inputs])
