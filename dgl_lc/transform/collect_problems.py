@@ -15,6 +15,7 @@ from .name_causes import Around, name_cause
 from .push import check_outputs
 from .recognise import OperationKinds
 from .refusals import LCError, Problem
+from .rewrite_messages import rewrite_messages
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.trace_model import trace
@@ -55,6 +56,7 @@ def collect_problems(
     found = [*traced.problems, *other.problems, *training.problems]
     found += _differences(traced, other, training)
     found += _of_parameters(call, traced)
+    rewrite_messages(traced, probe)
     finder = RootFinder(traced, OperationKinds(probe.model, probe.num_nodes))
     with torch.no_grad():
         roots = list(finder.find())

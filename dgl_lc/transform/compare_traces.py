@@ -7,6 +7,7 @@ training flag, or a reason to refuse.
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from . import causes
@@ -201,6 +202,8 @@ def _same_leaf(a: Any, b: Any) -> bool:
         return isinstance(b, torch.Tensor) and _same_tensor(a, b)
     if isinstance(a, float) and isinstance(b, float) and a != a:
         return b != b
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and np.array_equal(a, b)
     same = a == b
     return type(a) is type(b) and isinstance(same, bool) and same
 

@@ -5,7 +5,8 @@ applied to nodes in one layer and to edges in the next. Words are compared as
 matrices: on probes, and then on the user's graph.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import isfinite, log
 
 import torch
 
@@ -34,12 +35,16 @@ class EqualWords:
     """
 
     def __init__(self, probes: Sequence[Evaluator], real: Evaluator) -> None:
-        self._probes = [_Probe(evaluate) for evaluate in probes]
+        # The smallest probe, on which most words differ, comes first.
+        self._probes = [
+            _Probe(evaluate)
+            for evaluate in sorted(probes, key=lambda e: e.call.num_nodes)
+        ]
         self._graphs = [*probes, real]
         self._normal: dict[Word, Word] = {(): ()}
-        self._words: list[Word] = [()]
+        self._words = _Buckets(self._probes[0])
         self._filter: dict[Word, Word] = {(): ()}
-        self._filters: list[Word] = [()]
+        self._filters = _Buckets(self._probes[0])
         self._same: dict[SameFilter, bool] = {}
 
     @property
@@ -73,24 +78,24 @@ class EqualWords:
     def _first_filter(self, word: Word) -> Word:
         """Return the first filter that is equal to a filter."""
         if word not in self._filter:
-            self._filter[word] = next(
-                (other for other in self._filters
-                 if self._alike(word, other)
-                 and self._is_same(SameFilter(word, other))),
-                word,
-            )  # fmt: skip
-            if self._filter[word] == word:
-                self._filters.append(word)
+            self._filter[word] = word
+            for other in self._filters.near(word):
+                same = SameFilter(word, other)
+                if self._alike(word, other) and self._is_same(same):
+                    self._filter[word] = other
+                    break
+            else:
+                self._filters.add(word)
         return self._filter[word]
 
     # Words: their filters may be grouped in several ways
 
     def _find_word(self, word: Word) -> Word:
         """Find a word that is equal to a new one, or keep the new one."""
-        for other in self._words:
+        for other in self._words.near(word):
             if self._alike(word, other) and self._differ_nowhere(word, other):
                 return other
-        self._words.append(word)
+        self._words.add(word)
         return word
 
     def _differ_nowhere(self, word: Word, other: Word) -> bool:
@@ -119,16 +124,16 @@ class _Probe:
         self._eye = torch.eye(n, dtype=torch.float64)
         self._matrices: dict[Letter, torch.Tensor] = {}
         self._products: dict[Word, torch.Tensor] = {(): rows}
-        # Most words differ in this number, which is compared first.
-        self._marks: dict[Word, float] = {(): float(rows.abs().sum())}
 
     def equal(self, a: Word, b: Word) -> bool:
         """Return whether two words are equal on this probe."""
         mine, its = self._product(a), self._product(b)
-        if abs(self._marks[a] - self._marks[b]) > 1e-4 * abs(self._marks[b]):
-            return False
         scale = float(its.abs().max())
         return torch.allclose(mine, its, rtol=1e-5, atol=1e-6 * scale)
+
+    def size(self, word: Word) -> float:
+        """Return a number that is the same for equal words."""
+        return float(self._product(word).abs().sum())
 
     def _product(self, word: Word) -> torch.Tensor:
         """Return the random rows times a word, letter by letter."""
@@ -138,8 +143,7 @@ class _Probe:
         for end in range(known + 1, len(word) + 1):
             before = self._products[word[: end - 1]]
             matrix = self._matrix(word[end - 1])
-            self._products[word[:end]] = product = before @ matrix
-            self._marks[word[:end]] = float(product.abs().sum())
+            self._products[word[:end]] = before @ matrix
         return self._products[word]
 
     def _matrix(self, letter: Letter) -> torch.Tensor:
@@ -148,6 +152,30 @@ class _Probe:
                 (letter,), self._eye, self._evaluate
             )
         return self._matrices[letter]
+
+
+class _Buckets:
+    """Words by their sizes on a probe: equal words are near each other."""
+
+    def __init__(self, probe: _Probe) -> None:
+        self._probe = probe
+        self._found: dict[int, list[Word]] = {}
+        self.add(())
+
+    def add(self, word: Word) -> None:
+        """Add a word that is equal to no other."""
+        self._found.setdefault(self._place(word), []).append(word)
+
+    def near(self, word: Word) -> Iterator[Word]:
+        """Yield the words of about the same size."""
+        place = self._place(word)
+        for near in (place - 1, place, place + 1):
+            yield from self._found.get(near, ())
+
+    def _place(self, word: Word) -> int:
+        size = self._probe.size(word)
+        # Sizes of equal words differ by rounding, much less than 1 in 1,000.
+        return round(log(size) * 1e3) if isfinite(size) and size > 0 else 0
 
 
 def _difference(a: Word, b: Word) -> tuple[Word, Word]:

@@ -7,8 +7,10 @@ import torch
 from dgl.base import ALL
 
 from . import causes
+from .matrix_filters import graph_of_matrix
 from .refusals import refuse, refuse_value
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
+from .tracing.graph_transforms import COMPUTED, compute_graph
 from .tracing.model_call import ModelCall
 from .tracing.values import (
     Guard,
@@ -39,10 +41,14 @@ class Evaluator:
             return self.call.graphs[key]
         if key not in self._graphs:
             name, base, args, kwargs = key
-            function = getattr(dgl, name)
-            self._graphs[key] = function(
-                self.graph(base), *args, **dict(kwargs)
-            )
+            if name == "matrix":
+                self._graphs[key] = graph_of_matrix(self(args))
+            elif name in COMPUTED:
+                self._graphs[key] = compute_graph(name, args, self.graph(base))
+            else:
+                self._graphs[key] = getattr(dgl, name)(
+                    self.graph(base), *args, **dict(kwargs)
+                )
         return self._graphs[key]
 
     def __call__(self, value: Value) -> Any:

@@ -3,16 +3,11 @@
 import operator
 from typing import Any
 
-import torch
-
 from . import causes
 from .causes import Cause
 from .filter_words import Aggregate, Diagonal, Letter
 from .refusals import refuse
 from .tracing.values import Trace, Value
-
-#: The source of a message, its edge weight if any, and the graph.
-_Message = tuple[Value, Value | None, Any]
 
 
 class FilterFinder:
@@ -35,11 +30,6 @@ class FilterFinder:
         """Return (source, aggregation), or refuse message passing."""
         graph, op, reduce = value.target
         source, weight = value.args
-        if op == "copy_rhs" and isinstance(weight, Value):
-            message = self._message(weight)
-            if message is not None and message[2] == graph:
-                source, weight, _ = message
-                op = "copy_lhs" if weight is None else "mul"
         linear = (
             reduce == "sum"
             and op in ("copy_lhs", "mul", "div")
@@ -57,43 +47,6 @@ class FilterFinder:
         cause, reason, advice = _why_not(op, reduce, weight)
         operation = f"message passing ({op}, {reduce})"
         return refuse(cause, value.where, operation, reason, advice, value.line)
-
-    def _message(self, value: Value) -> _Message | None:
-        """Return what a message w_e * h_u is made of, if a value is one."""
-        if value.op == "edges":
-            graph, op, left, right = value.target
-            if op == "copy_lhs" and left == "u":
-                return value.args[0], None, graph
-            if op == "mul" and {left, right} == {"u", "e"}:
-                first, second = value.args
-                source, weight = (
-                    (first, second) if left == "u" else (second, first)
-                )
-                if _one_for_each_edge(weight):
-                    return source, weight, graph
-            return None
-        if value.op != "call" or value.target is not operator.mul:
-            return None
-        for message, weight in (value.args, value.args[::-1]):
-            if not isinstance(message, Value) or not _one_for_each_edge(weight):
-                continue
-            found = self._message(message)
-            if found is not None and not message.static:
-                source, first, graph = found
-                if first is not None:
-                    weight = self._product(first, weight, value)
-                return source, weight, graph
-        return None
-
-    def _product(self, a: Value, b: Value, where: Value) -> Value:
-        """Add the product of two edge weights to the trace."""
-        made = Value(
-            len(self._trace.values), "call", _flat_product, (a, b), {},
-            where.where, _flat_product(a.example, b.example), data=True,
-            dims=("E",),
-        )  # fmt: skip
-        self._trace.values.append(made)
-        return made
 
 
 def _why_not(op: str, reduce: str, weight: Any) -> tuple[Cause, str, str]:
@@ -174,8 +127,3 @@ def _scales(factor: Any, rows: Any, result: Value) -> bool:
         # A product of two norms is a norm, not a filter of features.
         return False
     return one_each and alike and rows.example.is_floating_point()
-
-
-def _flat_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Multiply two edge weights, whatever their shapes."""
-    return a.reshape(-1) * b.reshape(-1)

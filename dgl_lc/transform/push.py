@@ -8,6 +8,7 @@ word, and a static value at a word is an input, to be precomputed.
 """
 
 import operator
+from typing import NoReturn
 
 import torch
 
@@ -37,12 +38,17 @@ from .tracing.values import (
 _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
 
 
+#: Words of one operation after which counting stops.
+_MOST_WORDS = 5_000
+
+
 def push(
     simplified: Simplified,
     kinds: OperationKinds,
     words: EqualWords,
     fold: bool,
     exact_bias: bool,
+    max_inputs: int = 256,
 ) -> Pushed:
     """Push all filters of a model down to its inputs.
 
@@ -55,9 +61,13 @@ def push(
         filter.
     exact_bias : bool
         Whether a bias at a word is aggregated too, as S 1 b.
+    max_inputs : int
+        Number of inputs above which the model is refused.
     """
     check_outputs(simplified.trace)
-    pusher = _Pusher(simplified.trace, kinds, words, fold, exact_bias)
+    pusher = _Pusher(
+        simplified.trace, kinds, words, fold, exact_bias, max_inputs
+    )
     return pusher.push(simplified.assumptions)
 
 
@@ -66,8 +76,9 @@ class _Pusher:
 
     def __init__(
         self, trace: Trace, kinds: OperationKinds, words: EqualWords,
-        fold: bool, exact_bias: bool,
+        fold: bool, exact_bias: bool, max_inputs: int,
     ) -> None:  # fmt: skip
+        self._max_inputs = max_inputs
         # Pushing adds values: products of edge weights, a column of ones.
         self._trace = Trace(list(trace.values), trace.guards, trace.output)
         self._kinds = kinds
@@ -78,6 +89,7 @@ class _Pusher:
         self._attached: dict[int, bool] = {}
         self._places: dict[tuple[Value, Word], Place] = {}
         self._needs: dict[Value, list[Word]] = {}
+        self._needed: set[tuple[Value, Word]] = set()
         self._inputs: dict[tuple[Value, Word], None] = {}
         self._folded: dict[Polynomial, None] = {}
 
@@ -102,6 +114,8 @@ class _Pusher:
         inputs, sums = find_basis(
             sorted(self._inputs, key=_by_length), self._words.normal
         )
+        if len(inputs) > self._max_inputs:
+            self._refuse_number(f"{len(inputs):,}")
         return Pushed(
             trace=self._trace,
             num_nodes=self._kinds.num_nodes,
@@ -141,10 +155,26 @@ class _Pusher:
         place = self._places[value, word] = self._resolve(value, word)
         if place.kind == "op":
             words = self._needs.setdefault(place.value, [])
-            if place.word not in words:
+            if (place.value, place.word) not in self._needed:
+                self._needed.add((place.value, place.word))
                 words.append(place.word)
+            most = max(self._max_inputs, _MOST_WORDS)
+            if len(words) > most:
+                self._refuse_number(f"more than {most:,}")
         elif place.kind == "input":
             self._inputs[place.value, place.word] = None
+
+    def _refuse_number(self, count: str) -> NoReturn:
+        """Refuse a model that has too many inputs."""
+        refuse(
+            causes.TOO_MANY_INPUTS, "", "the number of inputs",
+            f"would be {count}: each product of filters is an input, and "
+            f"their number grows exponentially with the layers of a model "
+            f"that adds several filters (one for each type of edges, for "
+            f"instance), and at most {self._max_inputs:,} are allowed",
+            "Use fewer layers or types, fold=True, or raise max_inputs if "
+            "there is room for them",
+        )  # fmt: skip
 
     def _scales_rows(self, value: Value) -> bool:
         """Return whether it multiplies each row by a static number."""
@@ -174,6 +204,9 @@ class _Pusher:
             return Place("shared", value, ())
         turned = value.node_rows is not None and value.row_dim != 0
         if value.static and not turned and not _is_transparent(value):
+            if value.target is torch.zeros:
+                # Filters of zeros are zeros.
+                word = ()
             self._check_input(value, word)
             return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):

@@ -23,8 +23,10 @@ from .push import push
 from .recognise import OperationKinds
 from .refusals import LCError, Problem, first_line, refusal, refuse
 from .report import find_commuted, make_report
+from .rewrite_messages import rewrite_messages
 from .simplify import simplify
 from .tracing.dgl_hooks import LOCK
+from .tracing.graph_transforms import keeping_edges
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
@@ -39,6 +41,7 @@ class _Options:
     exact_bias: bool
     ignore_edge_dropout: bool
     copy: bool
+    max_inputs: int
 
 
 def lc_transform(
@@ -48,6 +51,7 @@ def lc_transform(
     bias: str = "outside",
     ignore_edge_dropout: bool = False,
     copy: bool = False,
+    max_inputs: int = 256,
     **kwargs: Any,
 ) -> LCVersion:
     r"""Transform a model so that it needs no graph.
@@ -77,6 +81,9 @@ def lc_transform(
     copy : bool, optional
         Whether the LC version gets parameters of its own. Default: False,
         it shares those of the model.
+    max_inputs : int, optional
+        Number of inputs above which a model is refused: it can grow
+        exponentially with the layers of a model. Default: 256.
 
     Returns
     -------
@@ -118,7 +125,9 @@ def lc_transform(
             'Use bias="outside" or bias="exact"',
         )  # fmt: skip
     call = read_call(model, args, kwargs)
-    options = _Options(fold, bias == "exact", ignore_edge_dropout, copy)
+    options = _Options(
+        fold, bias == "exact", ignore_edge_dropout, copy, max_inputs
+    )
     with (
         LOCK,
         torch.random.fork_rng(devices=[]),
@@ -177,7 +186,12 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
             kinds = OperationKinds(probe.model, probe.num_nodes)
             words = EqualWords([Evaluator(probe), *probes], real)
             pushed = push(
-                simplified, kinds, words, options.fold, options.exact_bias
+                simplified,
+                kinds,
+                words,
+                options.fold,
+                options.exact_bias,
+                options.max_inputs,
             )
             check_guards(pushed.trace.guards, real)
         inputs = name_inputs(pushed.inputs)
@@ -185,7 +199,8 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         module = emit(model, pushed, [entry.name for entry in inputs])
         commuted = find_commuted(pushed)
         exact = all(entry.is_exact for entry in commuted)
-        checked = check(call, module, inputs, pushed, exact)
+        with keeping_edges(options.ignore_edge_dropout):
+            checked = check(call, module, inputs, pushed, exact)
         report = make_report(
             pushed, inputs, commuted, call.num_nodes, checked, probes[0]
         )
@@ -209,8 +224,10 @@ def _trace(
 ) -> Trace:
     """Run the model on two probes and in training; make one trace of it."""
     how = options.exact_bias, options.ignore_edge_dropout
-    return unify(
+    unified = unify(
         trace(probe, False, *how),
         trace(make_probe(call, seed + 1), False, *how),
         trace(make_probe(call, seed), True, *how),
     )
+    rewrite_messages(unified, probe)
+    return unified

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 import dgl
 import torch
 from dgl import core
-from dgl.view import HeteroNodeView
+from dgl.nn.pytorch.linear import TypedLinear
+from dgl.view import HeteroEdgeView, HeteroNodeView
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
@@ -24,7 +25,9 @@ from ..causes import Cause
 from ..refusals import LCError
 from .followed_len import followed_len
 from .followed_numbers import MATH, is_followed, plain
-from .graph_tracer import DERIVED, GraphTracer
+from .graph_tracer import DERIVED, frozen
+from .graph_transforms import computed_graphs, transforms
+from .message_tracer import MessageTracer
 
 _spmm = sys.modules["dgl.ops.spmm"]
 _sddmm = sys.modules["dgl.ops.sddmm"]
@@ -35,7 +38,10 @@ _segment = sys.modules["dgl.ops.segment"]
 #: Methods of a graph that return a graph with the same edges.
 _SAME_EDGES = ("to", "int", "long", "formats", "cpu", "clone", "local_var")
 #: Methods of a graph that return a static tensor.
-_STATIC = ("in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges")
+_STATIC = (
+    "in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges",
+    "all_edges", "adj", "adj_external", "adjacency_matrix",
+)  # fmt: skip
 _NUM_NODES = (
     "num_nodes", "number_of_nodes", "num_src_nodes", "num_dst_nodes",
     "number_of_src_nodes", "number_of_dst_nodes",
@@ -47,7 +53,7 @@ LOCK = threading.RLock()
 _active = threading.local()
 
 
-def _tracer() -> GraphTracer | None:
+def _tracer() -> MessageTracer | None:
     """Return the tracer of this thread, if it is recording."""
     tracer = getattr(_active, "tracer", None)
     if tracer is None or not torch._C._is_torch_function_mode_enabled():
@@ -71,7 +77,7 @@ def _when_tracing(original: Callable, traced: Callable) -> Callable:
     return call
 
 
-def _of_numbers(function: Callable, _: GraphTracer, *numbers: Any) -> Any:
+def _of_numbers(function: Callable, _: MessageTracer, *numbers: Any) -> Any:
     """Call a function of :mod:`math`, and record it for followed numbers."""
     result = function(*map(plain, numbers))
     for number in numbers:
@@ -85,7 +91,7 @@ def _refusal(
 ) -> Callable:
     """Make a function that refuses to be called."""
 
-    def refused(tracer: GraphTracer, *args: Any, **kwargs: Any) -> NoReturn:
+    def refused(tracer: MessageTracer, *args: Any, **kwargs: Any) -> NoReturn:
         tracer.refuse(cause, operation, reason, advice)
 
     return refused
@@ -108,23 +114,20 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
-    yield _spmm, "gspmm_internal", GraphTracer.gspmm
+    yield _spmm, "gspmm_internal", MessageTracer.gspmm
     yield _spmm, "gspmm_internal_hetero", hetero
-    yield _sddmm, "gsddmm_internal", GraphTracer.gsddmm
+    yield _sddmm, "gsddmm_internal", MessageTracer.gsddmm
     yield _sddmm, "gsddmm_internal_hetero", hetero
-    yield _softmax, "edge_softmax_internal", GraphTracer.edge_softmax
+    yield _softmax, "edge_softmax_internal", MessageTracer.edge_softmax
     yield _softmax, "edge_softmax_hetero_internal", hetero
-    yield core, "invoke_edge_udf", GraphTracer.edge_udf
-    yield (
-        core,
-        "invoke_udf_reduce",
-        _refusal(
-            causes.NOT_A_SUM,
-            "a user-defined reduce function",
-            "is not a linear filter (an LSTM, or a function of the mailbox)",
-            "Use fn.sum or fn.mean",
-        ),
-    )
+    yield core, "invoke_edge_udf", MessageTracer.edge_udf
+    yield core, "invoke_udf_reduce", MessageTracer.reduce_udf
+    yield dgl.DGLGraph, "send_and_recv", MessageTracer.send_and_recv
+    yield dgl.DGLGraph, "pull", MessageTracer.pull
+    yield dgl.DGLGraph, "push", MessageTracer.push_messages
+    yield dgl.DGLGraph, "apply_nodes", MessageTracer.apply_nodes
+    yield dgl.DGLGraph, "apply_edges", MessageTracer.apply_edges
+    yield TypedLinear, "forward", MessageTracer.typed_linear
     yield _segment, "segment_reduce", readout
     call = nn.Module.__call__
     yield (
@@ -144,15 +147,10 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
             ),
         )
     for name in _STATIC:
-        yield dgl.DGLGraph, name, _static(name)
-    node_ids = HeteroNodeView.__call__
-    yield (
-        HeteroNodeView,
-        "__call__",
-        lambda tracer, view, *args, **kwargs: tracer.static(
-            view, "nodes", node_ids, args, kwargs
-        ),
-    )
+        if hasattr(dgl.DGLGraph, name):
+            yield dgl.DGLGraph, name, _static(name)
+    for view, name in ((HeteroNodeView, "nodes"), (HeteroEdgeView, "edges")):
+        yield view, "__call__", _view(view, name)
     for name in _NUM_NODES + _NUM_EDGES:
         yield dgl.DGLGraph, name, _size(name)
     for name in ("__getitem__", *_SAME_EDGES):
@@ -174,6 +172,9 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         )
         for module in _modules_with(name, getattr(dgl.sampling, name)):
             yield module, name, walk
+    yield transforms.DropEdge, "__call__", _drop_edges
+    for transform in computed_graphs():
+        yield transform, "__call__", _compute(transform)
 
 
 def _modules_with(name: str, function: Callable) -> list[Any]:
@@ -212,9 +213,21 @@ def _static(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return tracer.static(graph, name, original, args, kwargs)
+
+    return traced
+
+
+def _view(view: type, name: str) -> Callable:
+    """Make a hook for ``g.nodes()`` or ``g.edges()``."""
+    original = view.__call__
+
+    def traced(
+        tracer: MessageTracer, view: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return tracer.static(view, name, original, args, kwargs)
 
     return traced
 
@@ -224,7 +237,7 @@ def _size(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return tracer.number(original(graph, *args, **kwargs))
 
@@ -236,7 +249,7 @@ def _same_edges(name: str) -> Callable:
     original = getattr(dgl.DGLGraph, name)
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
         result = original(graph, *args, **kwargs)
         known = id(graph._graph) in tracer._graphs
@@ -252,11 +265,34 @@ def _same_edges(name: str) -> Callable:
     return traced
 
 
+_drop = transforms.DropEdge.__call__
+
+
+def _drop_edges(tracer: MessageTracer, transform: Any, graph: Any) -> Any:
+    """Drop no edges if that is asked for."""
+    if tracer.ignores_edge_dropout:
+        return graph.clone()
+    return _drop(transform, graph)
+
+
+def _compute(transform: type) -> Callable:
+    """Make a hook for a transform that depends on the graph alone."""
+    original = transform.__call__
+
+    def traced(tracer: MessageTracer, self: Any, graph: Any) -> Any:
+        options = frozen(sorted(vars(self).items()))
+        name = transform.__name__
+        call = partial(original, self)
+        return tracer.derive(name, call, (graph,), {}, (options, ()))
+
+    return traced
+
+
 def _made(original: Callable) -> Callable:
     """Make a hook for the constructor of graphs."""
 
     def traced(
-        tracer: GraphTracer, graph: Any, *args: Any, **kwargs: Any
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> None:
         original(graph, *args, **kwargs)
         tracer.note_made(graph)
@@ -267,14 +303,14 @@ def _made(original: Callable) -> Callable:
 def _derive(name: str, original: Callable) -> Callable:
     """Make a hook for a function from graph to graph."""
 
-    def traced(tracer: GraphTracer, *args: Any, **kwargs: Any) -> Any:
+    def traced(tracer: MessageTracer, *args: Any, **kwargs: Any) -> Any:
         return tracer.derive(name, original, args, kwargs)
 
     return traced
 
 
 @contextmanager
-def tracing(tracer: GraphTracer) -> Iterator[None]:
+def tracing(tracer: MessageTracer) -> Iterator[None]:
     """Record what happens in this block, in this thread."""
     undo = []
     with LOCK:
@@ -285,7 +321,7 @@ def tracing(tracer: GraphTracer) -> Iterator[None]:
                 if callable(original):
                     undo.append((owner, name, owner.__dict__.get(name)))
                     setattr(owner, name, _when_tracing(original, traced))
-            length = _when_tracing(len, GraphTracer.length)
+            length = _when_tracing(len, MessageTracer.length)
             with followed_len(tracer.model, length), tracer:
                 yield
         finally:

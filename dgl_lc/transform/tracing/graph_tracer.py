@@ -17,14 +17,28 @@ from .torch_tracer import TorchTracer
 from .user_lines import function_of_dgl, user_line
 
 gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
-gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
+_gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
 edge_softmax = sys.modules["dgl.ops.edge_softmax"].edge_softmax_internal
 
 #: Functions of dgl from graph to graph that depend on the graph alone.
 DERIVED = (
     "add_self_loop", "remove_self_loop", "reverse", "to_simple",
-    "to_bidirected", "khop_graph",
+    "to_bidirected", "khop_graph", "add_reverse_edges", "to_homogeneous",
 )  # fmt: skip
+
+
+def gsddmm(
+    index: Any, op: str, lhs: Any, rhs: Any, left: str, right: str
+) -> torch.Tensor:
+    """Compute values of edges from their ends, as DGL does.
+
+    Integers can be copied too, as in user-defined functions of edges.
+    """
+    rows, end = (lhs, left) if op == "copy_lhs" else (rhs, right)
+    if op.startswith("copy") and not rows.is_floating_point():
+        ids = index.edges(0, "eid")["uv".index(end)]
+        return rows[ids.long()]
+    return _gsddmm(index, op, lhs, rhs, left, right)
 
 
 class GraphTracer(TorchTracer):
@@ -104,7 +118,7 @@ class GraphTracer(TorchTracer):
             except LCError as error:
                 self.blame(graph, error)
 
-    # What the hooks of dgl_hooks.py call
+    # What the hooks of dgl_hooks.py call, with those of message_tracer.py
 
     def gspmm(
         self, index: Any, op: str, reduce: str, lhs: Any, rhs: Any
@@ -150,20 +164,6 @@ class GraphTracer(TorchTracer):
         self.bind(result, value)
         return result
 
-    def edge_udf(
-        self, graph: dgl.DGLGraph, eid: Any, etype: Any, func: Callable, *,
-        orig_eid: Any = None,
-    ) -> dict[str, torch.Tensor]:  # fmt: skip
-        """Run a message function on all edges at once."""
-        if not is_all(eid):
-            self.refuse(
-                causes.UNSUPPORTED_MESSAGES,
-                "a user-defined function",
-                "runs on some of the edges",
-                "Apply it to all edges",
-            )
-        return func(_Edges(graph))
-
     def static(
         self, graph: Any, name: str, original: Callable, args: tuple,
         kwargs: dict,
@@ -171,7 +171,7 @@ class GraphTracer(TorchTracer):
         """Call a method of the graph, and record a static value."""
         with hidden():
             result = original(graph, *args, **kwargs)
-        if isinstance(result, torch.Tensor):
+        if isinstance(result, (torch.Tensor, tuple)):
             index = graph._graph
             if isinstance(index, dgl.DGLGraph):
                 index = index._graph
@@ -180,15 +180,20 @@ class GraphTracer(TorchTracer):
                 "graph", target, self.lift(args), self.lift(kwargs), result,
                 data=True,
             )  # fmt: skip
-            self.bind(result, value)
+            self.bind_result(result, value)
         return result
 
     def derive(
-        self, name: str, original: Callable, args: tuple, kwargs: dict
-    ) -> dgl.DGLGraph:
-        """Derive a graph from another, and remember it."""
+        self, name: str, original: Callable, args: tuple, kwargs: dict,
+        options: tuple | None = None,
+    ) -> dgl.DGLGraph:  # fmt: skip
+        """Derive a graph from another, and remember it.
+
+        ``options`` stand for the arguments in the key of the graph.
+        """
         kwargs = dict(kwargs)
-        graph, rest = args[0] if args else kwargs.pop("g"), args[1:]
+        first = "g" if "g" in kwargs else "G"
+        graph, rest = args[0] if args else kwargs.pop(first), args[1:]
         key = self.key_of(graph._graph)
         with hidden():
             result = original(graph, *rest, **kwargs)
@@ -208,35 +213,10 @@ class GraphTracer(TorchTracer):
                     "Derive the graph before the features are assigned, or "
                     "assign them before the model is called",
                 )
-        options = frozen(rest), frozen(sorted(kwargs.items()))
+        if options is None:
+            options = frozen(rest), frozen(sorted(kwargs.items()))
         self.add_graph(result, (name, key, *options), like=graph)
         return result
-
-
-class _Lazy(dict):
-    """A dict that computes each item when it is read."""
-
-    def __init__(self, find: Callable[[str], Any]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, name: str) -> Any:
-        return self._find(name)
-
-
-class _Edges:
-    """The argument of a message function: features of all edges."""
-
-    def __init__(self, graph: dgl.DGLGraph) -> None:
-        self.src = _Lazy(lambda k: dgl.ops.copy_u(graph, graph.srcdata[k]))
-        self.dst = _Lazy(lambda k: dgl.ops.copy_v(graph, graph.dstdata[k]))
-        self.data = graph.edata
-        self._graph = graph
-
-    def batch_size(self) -> int:
-        return self._graph.num_edges()
-
-    __len__ = batch_size
 
 
 def frozen(item: Any) -> Any:

@@ -31,6 +31,8 @@ class ModelCall:
         Tensors with a row for each node or edge, by name.
     attributes : dict
         Names of the graphs and inputs that the model holds, by their ids.
+    originals : dict
+        For a probe: the user's graphs that its graphs resemble, by name.
     """
 
     model: nn.Module
@@ -39,6 +41,7 @@ class ModelCall:
     graphs: dict[str, dgl.DGLGraph] = field(default_factory=dict)
     inputs: dict[str, torch.Tensor] = field(default_factory=dict)
     attributes: dict[int, str] = field(default_factory=dict)
+    originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
 
     @property
     def num_nodes(self) -> int:

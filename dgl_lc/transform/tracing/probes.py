@@ -24,6 +24,10 @@ _PRIMES = [
 ]  # fmt: skip
 
 
+#: Integers below this are looked at as types of nodes or edges.
+_MOST_KINDS = 100_000
+
+
 def make_probe(
     call: ModelCall,
     seed: int,
@@ -76,7 +80,7 @@ def make_probe(
         return same.get(id(leaf), leaf)
 
     args, kwargs = change_leaves((call.args, call.kwargs), swap)
-    return ModelCall(model, args, kwargs, graphs, inputs)
+    return ModelCall(model, args, kwargs, graphs, inputs, originals=call.graphs)
 
 
 def _fill_with_ones(
@@ -176,7 +180,28 @@ def _resample(
         noise = torch.rand(found.shape, generator=generator) * 0.5 + 0.75
         varied = found * noise.to(found)
         found = torch.where(found == 0, found, varied)
+    elif found.dim() == 1:
+        found = _with_all_kinds(found, tensor, generator)
     return found
+
+
+def _with_all_kinds(
+    found: torch.Tensor, tensor: torch.Tensor, generator: torch.Generator
+) -> torch.Tensor:
+    """Let drawn integers have every type that the user's have, in order.
+
+    A rare type of edges must not be missing in one probe only, and types that
+    are sorted have to stay so.
+    """
+    few = tensor.dtype is not torch.bool and int(tensor.min()) >= 0
+    if not few or int(tensor.max()) >= _MOST_KINDS:
+        return found
+    kinds = torch.bincount(tensor).nonzero().view(-1)
+    if len(kinds) <= len(found):
+        places = torch.randperm(len(found), generator=generator)
+        found[places[: len(kinds)].to(found.device)] = kinds.to(found)
+    is_sorted = bool((tensor[1:] >= tensor[:-1]).all())
+    return found.sort().values if is_sorted and len(kinds) > 1 else found
 
 
 def copy_model(call: ModelCall) -> nn.Module:

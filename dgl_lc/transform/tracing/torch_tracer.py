@@ -60,7 +60,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         TorchFunctionMode.__init__(self)
         self.model = model
         self.splits_bias = split_bias
-        self._ignore_edge_dropout = ignore_edge_dropout
+        self.ignores_edge_dropout = ignore_edge_dropout
         self.failed_in = ""
         self._names = {id(m): name for name, m in model.named_modules()}
 
@@ -209,7 +209,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         """Return whether a dropout has p = 0, or is one to ignore."""
         value = self.sizes.get(shape_of(tensor)[0] if tensor.dim() else -1)
         of_edges = value is not None and value.target != "N"
-        return p == 0 or (self._ignore_edge_dropout and of_edges)
+        return p == 0 or (self.ignores_edge_dropout and of_edges)
 
     def without_gradient(self, value: Value) -> Value:
         """Record a detach for what is computed under no_grad."""

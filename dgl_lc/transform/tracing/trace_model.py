@@ -9,7 +9,7 @@ from torch import nn
 from .. import causes
 from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
-from .graph_tracer import GraphTracer
+from .message_tracer import MessageTracer
 from .model_call import ModelCall
 from .user_lines import call_model, failing_line
 from .values import Trace
@@ -28,13 +28,14 @@ def trace(
     what can't be traced is run as it is.
     """
     call.model.train(training)
-    tracer = GraphTracer(
+    tracer = MessageTracer(
         call.model, call.num_nodes, split_bias, ignore_edge_dropout
     )
     tracer.collects = collect
     for name, tensor in call.inputs.items():
         value = tracer.add("input", name, example=tensor, data=True)
         tracer.bind(tensor, value)
+    tracer.users_graphs = call.originals
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
     try:
@@ -48,7 +49,7 @@ def trace(
     return tracer.trace
 
 
-def _run_as_torch_does(tracer: GraphTracer, call: ModelCall) -> Any:
+def _run_as_torch_does(tracer: MessageTracer, call: ModelCall) -> Any:
     """Run a model; refuse random numbers that are not torch's, and writes."""
     before, versions = _random_state(), _versions(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
@@ -69,7 +70,7 @@ def _run_as_torch_does(tracer: GraphTracer, call: ModelCall) -> Any:
 
 
 def run(
-    tracer: GraphTracer, model: nn.Module, args: tuple, kwargs: dict
+    tracer: MessageTracer, model: nn.Module, args: tuple, kwargs: dict
 ) -> Any:
     """Run a model with a tracer; turn every error into an LCError."""
     try:

@@ -10,11 +10,14 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     convolutions,  # noqa: F401
+    dgl_calls,  # noqa: F401
+    edge_types,  # noqa: F401
     one_filter,  # noqa: F401
     refused,  # noqa: F401
     refused_causes,  # noqa: F401
     refused_numbers,  # noqa: F401
     torch_styles,  # noqa: F401
+    user_functions,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn
 from .inputs import (

@@ -71,22 +71,6 @@ def gates_on_edges():
     return Case(Function(body, fc=nn.Linear(IN, OUT), gate=nn.Linear(IN, OUT)))
 
 
-@refused(
-    "message passing (copy_rhs, sum)", "the message is a learned value", "LC005"
-)
-def learned_difference_messages():
-    def message(edges):
-        return {"m": edges.dst["h"] - edges.src["h"]}
-
-    def body(self, g, x):
-        with g.local_scope():
-            g.ndata["h"] = self.fc(x)
-            g.update_all(message, fn.sum("m", "h"))
-            return g.ndata["h"]
-
-    return Case(Function(body, fc=nn.Linear(IN, OUT)))
-
-
 @refused("mean over all nodes", "mixes nodes", "LC014")
 def pair_norm():
     def body(self, g, x):
@@ -221,14 +205,3 @@ def noise_on_hidden_values():
     return Case(
         Function(body, fc=nn.Linear(IN, HID), a=dglnn.GraphConv(HID, OUT))
     )
-
-
-@refused("matmul with a matrix of nodes", "for each pair of nodes", "LC030")
-def adjacency_as_a_matrix():
-    def body(self, g, x):
-        u, v = g.edges()
-        dense = torch.zeros(g.num_nodes(), g.num_nodes())
-        dense[v, u] = 1
-        return dense.to(x) @ self.fc(x)
-
-    return Case(Function(body, fc=nn.Linear(IN, OUT)))

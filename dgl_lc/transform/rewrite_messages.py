@@ -1,0 +1,215 @@
+"""Rewriting sums of messages as filters and operations on nodes.
+
+:mod:`.message_terms` finds the terms of a message. Summed over the incoming
+edges of a node,
+
+- the terms w_e h_u are a filter, applied to h;
+- the terms w_e h_v are h, scaled by the sum of the weights.
+
+The trace is changed: aggregations of such messages become filters, products
+and sums of nodes' values, which :mod:`.find_filters` and :mod:`.push` know.
+So do products with a static matrix, and sums by ``index_add``.
+"""
+
+import operator
+from typing import Any
+
+import torch
+
+from .linearity import close
+from .made_values import MadeValues
+from .matrix_filters import is_product, matrix_entries, matrix_key
+from .message_terms import Form, Term, TermFinder
+from .recognise import OperationKinds
+from .refusals import LCError
+from .scattered_edges import scattered
+from .tracing.model_call import ModelCall
+from .tracing.values import Trace, Value, arguments_of, values_in
+
+
+def rewrite_messages(trace: Trace, probe: ModelCall) -> None:
+    """Rewrite aggregations of messages as filters, where that is possible."""
+    _Rewriter(trace, probe).run()
+
+
+class _Rewriter:
+    """Writes sums of messages as values of nodes."""
+
+    def __init__(self, trace: Trace, probe: ModelCall) -> None:
+        self._trace = trace
+        self._kinds = OperationKinds(probe.model, probe.num_nodes)
+        self._values = MadeValues(trace, probe)
+        self._graph: Any = None
+
+    def run(self) -> None:
+        """Rewrite all aggregations of the trace."""
+        values: list[Value] = []
+        for value in self._trace.values:
+            if value.data and not value.trouble:
+                self._rewrite(value)
+                values.extend(self._values.take())
+            values.append(value)
+        self._trace.values[:] = _used(self._trace, values)
+        for number, value in enumerate(self._trace.values):
+            value.id = number
+
+    def _rewrite(self, value: Value) -> None:
+        """Rewrite an aggregation, if its messages are a sum of terms."""
+        try:
+            with torch.no_grad():
+                if value.op == "aggregate":
+                    self._aggregation(value)
+                elif is_product(value):
+                    self._product(value)
+                else:
+                    self._scatter(value)
+        except LCError:
+            # The value is refused later, with a reason.
+            self._values.drop()
+
+    def _aggregation(self, value: Value) -> None:
+        """Rewrite an aggregation of DGL."""
+        self._graph, op, reduce = value.target
+        left, right = value.args
+        if reduce != "sum" or value.row_dim is None:
+            return
+        if op in ("copy_lhs", "mul", "div") and _is_filter(left, right):
+            return
+        terms = self._terms().of_operands(
+            op, (left, right), ("u", "e"), value.dims
+        )
+        self._write(value, terms)
+
+    def _product(self, value: Value) -> None:
+        """Rewrite the product of a static matrix and rows of nodes."""
+        matrix, rows = value.args
+        name = next(v.target[1] for v in self._trace.values if _is_edges(v))
+        while not isinstance(name, str):
+            name = name[1]
+        self._graph = matrix_key(name, matrix)
+        entries = self._values.call(matrix_entries, (matrix,), ("E",))
+        self._write(value, [Term(1.0, "u", rows, entries)])
+
+    def _scatter(self, value: Value) -> None:
+        """Rewrite a sum of messages by ``index_add`` or ``scatter_add``."""
+        found = scattered(value)
+        if found is not None:
+            self._graph, messages = found
+            self._write(value, self._terms().of(messages))
+
+    def _terms(self) -> TermFinder:
+        """Return what finds the terms of messages on the present graph."""
+        return TermFinder(self._graph, self._values, self._kinds)
+
+    def _write(self, value: Value, terms: Form) -> None:
+        """Turn an aggregation into a sum of filters."""
+        if not terms or (value.static and not _is_one_filter(terms)):
+            self._values.drop()
+            return
+        parts = [self._sum(term, value) for term in terms]
+        if len(parts) == 1 and parts[0].op == "aggregate":
+            found, last = parts[0].example, parts[0]
+            written = (last.op, last.target, last.args)
+        else:
+            total: Any = parts[0]
+            for part in parts[1:-1]:
+                wide = torch.broadcast_shapes(total.dims[1:], part.dims[1:])
+                total = self._values.call(
+                    operator.add, (total, part), ("N", *wide)
+                )
+            pair = (total, parts[-1]) if len(parts) > 1 else (total, 1.0)
+            function = operator.add if len(parts) > 1 else operator.mul
+            found = function(*(getattr(arg, "example", arg) for arg in pair))
+            written = ("call", function, pair)
+        if not close(found, value.example):
+            # A rule above is wrong for this message, or needs other shapes.
+            self._values.drop()
+            return
+        value.op, value.target, value.args = written
+        value.kwargs = {}
+
+    def _sum(self, term: Term, where: Value) -> Value:
+        """Write the sum of a term over incoming edges."""
+        rows, weight = term.rows, term.weight
+        dims = ("N", *rows.dims[1:])
+        if term.end == "v":
+            total = self._total(weight, where, rows)
+            made = self._values.call(operator.mul, (rows, total), dims)
+        elif term.end == "e":
+            if weight is not None:
+                pair = (self._as_column(weight, rows), rows)
+                rows = self._values.call(operator.mul, pair, rows.dims)
+            made = self._aggregate("copy_rhs", (None, rows), dims)
+        elif weight is None:
+            made = self._aggregate("copy_lhs", (rows, None), dims)
+        else:
+            pair = (rows, self._as_column(weight, rows))
+            made = self._aggregate("mul", pair, dims)
+        if term.factor == 1:
+            return made
+        return self._values.call(operator.mul, (made, term.factor), dims)
+
+    def _total(self, weight: Value | None, where: Value, rows: Value) -> Value:
+        """Write the sum of the weights of a node's in-edges, as a column."""
+        if weight is None:
+            target = (self._graph, "in_degrees")
+            count = self._values.make("graph", target, (), ("N",), where)
+            pair = (count, rows.example.dtype)
+            total = self._values.call(torch.Tensor.to, pair, ("N",))
+        else:
+            flat = self._as_column(weight, None)
+            total = self._aggregate("copy_rhs", (None, flat), ("N",))
+        ones = [1] * (len(rows.dims) - 1)
+        reshape = torch.Tensor.reshape
+        return self._values.call(reshape, (total, (-1, *ones)), ("N", *ones))
+
+    def _aggregate(self, op: str, args: tuple, dims: tuple) -> Value:
+        return self._values.aggregate(self._graph, op, args, dims)
+
+    def _as_column(self, weight: Value, rows: Value | None) -> Value:
+        """Return a weight with as many dimensions as the rows have."""
+        ones = 0 if rows is None else len(rows.dims) - 1
+        dims = ("E", *[1] * ones)
+        if weight.dims == dims:
+            return weight
+        shape = (weight, (-1, *dims[1:]))
+        return self._values.call(torch.Tensor.reshape, shape, dims)
+
+
+def _used(trace: Trace, values: list[Value]) -> list[Value]:
+    """Return the values that the output or a branch depends on.
+
+    Messages that became filters are left out. If the model did not reach its
+    end, all values are returned.
+    """
+    pending = values_in(trace.output)
+    if not pending:
+        return values
+    pending += [guard.value for guard in trace.guards]
+    used: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        if value not in used:
+            used.add(value)
+            pending += arguments_of(value)
+            if value.op == "aggregate":
+                pending += values_in(value.target)
+    computed = ("call", "module", "edges", "aggregate", "softmax", "graph")
+    return [v for v in values if v in used or v.op not in computed]
+
+
+def _is_one_filter(terms: list[Term]) -> bool:
+    """Return whether terms are one filter, applied to values of sources."""
+    return len(terms) == 1 and terms[0].end == "u" and terms[0].factor == 1
+
+
+def _is_filter(rows: Any, weight: Any) -> bool:
+    """Return whether an aggregation is a filter as it is."""
+    if not isinstance(rows, Value):
+        return False
+    return weight is None or (isinstance(weight, Value) and weight.static)
+
+
+def _is_edges(value: Value) -> bool:
+    """Return whether it is the number of edges of a graph."""
+    return value.op == "number" and value.target != "N"
