@@ -16,7 +16,8 @@ from torch import nn
 from .allowed_calls import find_call
 from .allowed_modules import make_module
 from .needs import NeededInput, Needs
-from .row_program import RowProgram, find_owner
+from .row_module import find_owner
+from .row_program import RowProgram
 from .steps import (
     BadValueError,
     Step,

@@ -36,3 +36,16 @@ class RowModule(nn.Module):
             return rows
         kinds = (p.dtype for p in self.parameters() if p.is_floating_point())
         return rows.to(next(kinds, rows.dtype))
+
+
+def find_owner(module: nn.Module, path: str) -> tuple[nn.Module, str]:
+    """Return the submodule that a path ends in, and the last name.
+
+    Names are looked up among submodules alone, not among attributes.
+    """
+    *parents, name = path.split(".")
+    for parent in parents:
+        found = module._modules[parent]
+        assert found is not None
+        module = found
+    return module, name

@@ -4,12 +4,11 @@ from typing import Any
 
 import torch
 from dgl import DGLError
-from torch import nn
 
 from .._common.nested import leaves, replace
 from .allowed_calls import find_call
 from .needs import Needs
-from .row_module import RowModule
+from .row_module import RowModule, find_owner
 from .steps import Result, Step, Training
 
 
@@ -91,19 +90,6 @@ class RowProgram(RowModule):
     def extra_repr(self) -> str:
         """Show the inputs that are needed."""
         return str(self._row_needs)
-
-
-def find_owner(module: nn.Module, path: str) -> tuple[nn.Module, str]:
-    """Return the submodule that a path ends in, and the last name.
-
-    Names are looked up among submodules alone, not among attributes.
-    """
-    *parents, name = path.split(".")
-    for parent in parents:
-        found = module._modules[parent]
-        assert found is not None
-        module = found
-    return module, name
 
 
 def _last_uses(steps: list[Step], output: Any, inputs: int) -> list[list[int]]:

@@ -25,8 +25,7 @@ _DTYPES = {
         torch.bool, torch.complex64, torch.complex128,
     )
 }  # fmt: skip
-#: A name in a path of modules and tensors. A number is a place in a list.
-_NAME = re.compile(r"(?!__)[\w \-+/:]{1,200}")
+_LONGEST_NAME = 200
 _KEYWORD = re.compile(r"_?[a-z][a-z0-9_]{0,40}", re.ASCII)
 
 
@@ -86,9 +85,15 @@ def check_path(path: Any) -> str:
     """Return a path of names with dots, or refuse it."""
     if not isinstance(path, str) or path.count(".") > _DEEPEST_PATH:
         raise BadValueError(f"{shown(path)} is not a name")
-    if not all(_NAME.fullmatch(name) for name in path.split(".")):
+    if not all(map(_is_name, path.split("."))):
         raise BadValueError(f"{shown(path)} is not a name that a file may have")
     return path
+
+
+def _is_name(name: str) -> bool:
+    """Return whether a submodule or tensor of a file may have a name."""
+    short = 0 < len(name) <= _LONGEST_NAME
+    return short and name.isprintable() and not name.startswith("__")
 
 
 def check_keyword(name: Any) -> str:

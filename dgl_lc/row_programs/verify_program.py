@@ -24,7 +24,13 @@ def verify_program(module: RowModule, written: WrittenProgram) -> Any:
     needs = module._row_needs
     assert needs is not None
     tensors = {name: t.cpu() for name, t in written.tensors.items()}
-    again = read_program(written.text, tensors).eval()
+    try:
+        again = read_program(written.text, tensors).eval()
+    except ValueError as error:
+        raise DGLError(
+            f"this LC version can't be written to a file, because it could "
+            f"not be read: {error}."
+        ) from error
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     training = {name: m.training for name, m in module.named_modules()}
     try:

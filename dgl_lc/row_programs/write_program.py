@@ -60,9 +60,7 @@ def write_program(module: RowModule) -> WrittenProgram:
         needs = module._row_needs
         content = {
             "version": VERSION,
-            "name": type(module).__name__
-            if isinstance(module, fx.GraphModule)
-            else module._get_name(),
+            "name": _class_name(module),
             "inputs": [
                 {
                     "name": entry.name,
@@ -87,6 +85,12 @@ def write_program(module: RowModule) -> WrittenProgram:
         raise _refusal(str(error)) from None
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     return WrittenProgram(text, parts.tensors)
+
+
+def _class_name(module: RowModule) -> str:
+    """Return the name that a module is shown with."""
+    name = module._get_name()
+    return name if name.isidentifier() else "LCVersion"
 
 
 def _refusal(reason: str) -> DGLError:

@@ -7,14 +7,16 @@ are checked again on every other graph that inputs are computed for.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from dgl import DGLError
 
 from . import causes
 from .apply_words import apply_word
 from .evaluate import Evaluator
 from .filter_words import Word
-from .refusals import refuse, refuse_value
+from .refusals import refusal, refuse, refuse_value
 from .tracing.values import Value
 
 #: Random columns that two filters are compared on.
@@ -29,6 +31,9 @@ class IsNumber:
 
     value: Value
     number: float
+
+    def __str__(self) -> str:
+        return f"{self.value.name} being {self.number:.6g} for every node"
 
     def holds(self, evaluate: Evaluator) -> bool:
         """Return whether it is this number on a graph."""
@@ -54,6 +59,9 @@ class SameFilter:
 
     first: Word
     second: Word
+
+    def __str__(self) -> str:
+        return "two filters being equal"
 
     def holds(self, evaluate: Evaluator) -> bool:
         """Return whether they are equal on a graph.
@@ -96,9 +104,20 @@ class SameFilter:
 Assumption = IsNumber | SameFilter
 
 
-def check_assumptions(
-    assumptions: Iterable[Assumption], evaluate: Evaluator
-) -> None:
-    """Refuse a graph on which an assumption does not hold."""
+def check_assumptions(assumptions: Iterable[Assumption], evaluate: Any) -> None:
+    """Refuse a graph on which an assumption does not hold.
+
+    ``evaluate`` is an :class:`Evaluator`, or evaluates on a graph on disk.
+    """
     for assumption in assumptions:
-        assumption.require(evaluate)
+        try:
+            assumption.require(evaluate)
+        except DGLError:
+            raise
+        except Exception as error:
+            raise refusal(
+                causes.OTHER_ON_OTHER_GRAPHS, "", str(assumption),
+                "was found on the graph that lc_transform was called with, "
+                "and can't be checked on a graph of this kind",
+                "Write filters that are equal in the same way in all layers",
+            ) from error  # fmt: skip

@@ -1,13 +1,15 @@
 """The module of an LC version: how it is built, copied and pickled."""
 
 import copy
+import keyword
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from torch import fx, nn
 
 from ..row_programs.needs import Needs
-from ..row_programs.row_module import RowModule
+from ..row_programs.row_module import RowModule, find_owner
 from . import causes
 from .computed_weights import computed_weights
 from .refusals import refuse
@@ -19,9 +21,45 @@ _FX = ("meta", "_graph", "_code")
 
 _KINDS = ("_modules", "_parameters", "_buffers")
 
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*|[0-9]+", re.ASCII | re.IGNORECASE)
+
 
 class LCModule(RowModule, fx.GraphModule):
     """The LC version as a module: ``module(*rows)``, without a graph."""
+
+    def recompile(self) -> Any:
+        """Generate the code from the graph, as torch.fx does.
+
+        torch.fx writes paths of submodules and parameters into the code as
+        they are. A key of a ModuleDict may be a keyword (``"in"``), or any
+        text, from data even: such a path gets a plain name in the code, and
+        :meth:`__getattr__` finds what it stands for.
+        """
+        others = {
+            node: node.target
+            for node in self._graph.nodes
+            if node.op in ("get_attr", "call_module")
+            and not _is_plain_path(node.target)
+        }
+        named: dict[str, str] = {}
+        for target in others.values():
+            named.setdefault(target, f"_lc_part_{len(named)}")
+        self.__dict__["_part_paths"] = {n: path for path, n in named.items()}
+        try:
+            for node, target in others.items():
+                node.target = named[target]
+            return super().recompile()
+        finally:
+            for node, target in others.items():
+                node.target = target
+
+    def __getattr__(self, name: str) -> Any:
+        path = self.__dict__.get("_part_paths", {}).get(name)
+        if path is None:
+            return super().__getattr__(name)
+        owner, last = find_owner(self, path)
+        kinds = (getattr(owner, kind) for kind in _KINDS)
+        return next(kind[last] for kind in kinds if last in kind)
 
     def __reduce__(self) -> tuple:
         # torch.fx would pickle the code and trace it again, which would fix
@@ -51,6 +89,14 @@ class LCModule(RowModule, fx.GraphModule):
         made._row_needs = self._row_needs
         memo[id(self)] = made
         return made
+
+
+def _is_plain_path(path: str) -> bool:
+    """Return whether torch.fx can write a path into the code."""
+    return all(
+        _PLAIN_NAME.fullmatch(name) and not keyword.iskeyword(name)
+        for name in path.split(".")
+    )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The inputs of the LC version: which filters are applied to which features."""
 
 import keyword
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -130,6 +131,8 @@ def needs_of(inputs: Sequence[Input], filters: Sequence[str]) -> Needs:
 
 def _identifier(text: str) -> str:
     """Turn a text into a name that a variable of the code can have."""
+    # Python reads letters that only look different as the same name.
+    text = unicodedata.normalize("NFKC", text)
     name = "".join(c for c in text if c.isalnum() or c == "_")
     taken = name in ("self", "torch", "operator", "device", "inf", "nan")
     if not name.isidentifier() or keyword.iskeyword(name) or taken:

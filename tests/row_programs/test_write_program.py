@@ -253,6 +253,25 @@ def test_tensors_that_share_memory_are_refused():
     refused(module, "are views of the same memory")
 
 
+def test_any_class_name_is_written():
+    module = transformed()
+    type(module).__name__ = "a <b> c"
+    assert again(module)._get_name() == "LCVersion"
+
+
+def test_names_from_data_are_written():
+    names = ["in", 'a"b', "<b>", "a b", "é"]
+    parts = nn.ModuleDict({name: nn.Linear(IN, HID) for name in names})
+    lc = transform_body(
+        lambda self, g, x: self.conv(g, sum(p(x) for p in self.parts.values())),
+        parts=parts,
+    )
+    rows = list(lc.precompute(random_graph(), features()))
+    found = again(lc.module)
+    assert torch.equal(found(*rows), lc.module(*rows))
+    assert list(found.parts._modules) == names
+
+
 def test_autocast_is_written():
     def body(self, g, x):
         with torch.autocast("cpu", dtype=torch.bfloat16):

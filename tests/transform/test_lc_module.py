@@ -123,3 +123,69 @@ def test_what_should_not_decay_is_known_to_the_module():
     model.no_weight_decay = frozenset({"fc.weight"})
     lc = lc_transform(model, random_graph(), features())
     assert lc.module.no_weight_decay == {"fc.weight"}
+
+
+_NAMES = [
+    "in", "class", "None", "self", "a b", "a-b", 'a"b', "a'b", "a\\", "a\nb",
+    "{x}", "é", "\uff43lass", "print", "torch", "1", "_lc",
+    'x") or fail("it ran") or getattr(self, "x',
+]  # fmt: skip
+
+
+class _Named(nn.Module):
+    """Has a part with a name that may come from data."""
+
+    def __init__(self, name, kind):
+        super().__init__()
+        self.conv = dglnn.GraphConv(HID, HID)
+        self.parts = nn.ModuleDict()
+        if kind == "parameter":
+            self.parts = nn.ParameterDict({name: torch.rand(IN, HID)})
+        elif kind == "module":
+            self.parts[name] = nn.Linear(IN, HID)
+        else:
+            self.add_module(name, nn.Linear(IN, HID))
+        self.name, self.kind = name, kind
+
+    def forward(self, g, x):
+        if self.kind == "top":
+            h = self._modules[self.name](x)
+        else:
+            part = self.parts[self.name]
+            h = x @ part if self.kind == "parameter" else part(x)
+        return self.conv(g, h.relu())
+
+
+@pytest.mark.parametrize("kind", ["parameter", "module", "top"])
+@pytest.mark.parametrize("name", _NAMES)
+def test_names_of_parts_are_never_code(name, kind):
+    graph, feat = looped_graph(), features()
+    model = _Named(name, kind).double().eval()
+    lc = lc_transform(model, graph, feat)
+    (rows,) = lc.precompute(graph, feat)
+    expected = lc.module(rows)
+    assert list(lc.module.state_dict()) == list(model.state_dict())
+    for again in (
+        copy.deepcopy(lc.module), pickle.loads(pickle.dumps(lc.module)),
+    ):  # fmt: skip
+        assert torch.equal(again(rows), expected)
+    compile(lc.code, "the code", "exec")
+    # The code has the weights of the model, not copies of them.
+    lc.module.load_state_dict(
+        {k: torch.zeros_like(v) for k, v in model.state_dict().items()}
+    )
+    assert not torch.equal(lc.module(rows), expected)
+
+
+@pytest.mark.parametrize("name", [n for n in _NAMES if n != "self"])
+def test_names_of_features_are_never_code(name):
+    graph = looped_graph()
+    graph.ndata[name] = features()
+    model = model_of(
+        lambda self, g: self.conv(g, self.fc(g.ndata[name]).relu())
+    )
+    lc = lc_transform(model, graph)
+    assert lc.inputs[0].name.isidentifier()
+    (rows,) = lc.precompute(graph)
+    named = lc.module(**{lc.inputs[0].name: rows})
+    assert torch.equal(named, lc.module(rows))
