@@ -14,6 +14,7 @@ from . import (
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
     message_styles,  # noqa: F401
+    one_filter,  # noqa: F401
     polynomials,  # noqa: F401
     published,  # noqa: F401
     refused,  # noqa: F401
