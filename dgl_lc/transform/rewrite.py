@@ -20,10 +20,14 @@ class Rewriter:
     def rewrite(self, trace: Trace) -> Trace:
         """Return a rewritten trace; no value of the given one is changed."""
         for value in trace.values:
-            args, kwargs = replace_leaves(
-                (value.args, value.kwargs), self._current
+            # Keys of graphs may have values in them, the matrices they are of.
+            args, kwargs, target = replace_leaves(
+                (value.args, value.kwargs, value.target), self._current
             )
-            made = replace(value, id=len(self.values), args=args, kwargs=kwargs)
+            made = replace(
+                value, id=len(self.values), args=args, kwargs=kwargs,
+                target=target,
+            )  # fmt: skip
             found = None if value.trouble else self.instead(made)
             if found is None:
                 # Rules may have added values before this one.
@@ -31,6 +35,10 @@ class Rewriter:
                 self.values.append(made)
                 found = made
             self._new[value] = found
+        for value in self.values:
+            # What an embedding is at words comes after it.
+            if value.counted in self._new:
+                value.counted = self._current(value.counted)
         guards = [
             replace(guard, value=self._current(guard.value))
             for guard in trace.guards
