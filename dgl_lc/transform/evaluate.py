@@ -126,7 +126,7 @@ class Evaluator:
         with self.memory.holding(2 * self._bytes(value), what):
             found = self._evaluate(value)
         # A view of another tensor takes nothing, which is not known here.
-        size = sum(tensor.nbytes for tensor in tensors_in(found))
+        size = sum(map(_tensor_bytes, tensors_in(found)))
         self.memory.hold(size, what)
         self._held += size
         return found
@@ -147,6 +147,9 @@ class Evaluator:
         graphs = [*self.call.graphs.values(), *self._graphs.values()]
         nodes = self.call.num_nodes
         edges = max(graph.num_edges() for graph in graphs)
+        if value.example.layout is not torch.strided:
+            # A matrix of the graph has a number and two ids for each edge.
+            return (edges + nodes) * (value.example.element_size() + 16)
         sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
 
         def size(dim: Any) -> int:
@@ -210,6 +213,14 @@ class Evaluator:
                 "was called",
             )  # fmt: skip
         return features[name]
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> int:
+    """Count the bytes of a tensor, which may be a sparse matrix."""
+    if tensor.layout is torch.strided:
+        return tensor.nbytes
+    # At most two ids of 8 bytes for each number.
+    return tensor._nnz() * (tensor.element_size() + 16)
 
 
 def graph_bytes(graph: dgl.DGLGraph) -> int:
