@@ -148,6 +148,9 @@ class Evaluator:
         graphs = [*self.call.graphs.values(), *self._graphs.values()]
         nodes = self.call.num_nodes
         edges = max(graph.num_edges() for graph in graphs)
+        if value.example.layout is not torch.strided:
+            # A matrix of the graph has a number and two ids for each edge.
+            return (edges + nodes) * (value.example.element_size() + 16)
         sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
 
         def size(dim: Any) -> int:
