@@ -247,12 +247,17 @@ def plan(
     return beside_published(found, coefficients)
 
 
+def check_budget(request: Request, budget: int, stored: bool) -> None:
+    """Refuse a budget that is too small for sure, without reading the graph."""
+    if min(map(least_bytes, least_work(request, stored))) > budget:
+        raise too_small(most_work(request, stored), budget)
+
+
 def _survey(request: Request, budget: int | None, stored: bool) -> Survey:
     """Survey for the CPU; too small a budget is refused before it is read."""
     if budget is None:
         return survey(request, None, stored)
-    if min(map(least_bytes, least_work(request, stored))) > budget:
-        raise too_small(most_work(request, stored), budget)
+    check_budget(request, budget, stored)
     try:
         return survey(request, budget, stored)
     except DoesNotFit:

@@ -209,6 +209,42 @@ class DiskGraph:
             graph.edata["weight"] = torch.from_numpy(np.array(self.weights))
         return graph
 
+    def sample(self, num_nodes: int = 1000) -> dgl.DGLGraph:
+        """Make a small DGLGraph, for instance to trace a model on.
+
+        It has the first nodes and, of the edges into each of them, the first
+        ones, at most 64. An edge from a node behind them comes from the node
+        of that number modulo ``num_nodes``, so that a node has edges into it
+        if it has any in the graph. Weights are in ``edata["weight"]``.
+
+        Parameters
+        ----------
+        num_nodes : int, optional
+            Number of nodes, if the graph has as many. Default: 1000.
+        """
+        if isinstance(num_nodes, bool) or not isinstance(num_nodes, int):
+            raise DGLError(
+                f"num_nodes should be an integer, got {num_nodes!r}."
+            )
+        if num_nodes < 1:
+            raise DGLError(f"num_nodes should be at least 1, got {num_nodes}.")
+        n = min(num_nodes, self.num_nodes())
+        begin = np.array(self.indptr[:n])
+        kept = np.minimum(np.array(self.indptr[1 : n + 1]) - begin, 64)
+        target = np.repeat(np.arange(n), kept)
+        number = np.arange(len(target)) - np.repeat(
+            np.cumsum(kept) - kept, kept
+        )
+        places = begin[target] + number
+        source = np.array(self.indices[places], dtype=np.int64) % n
+        graph = dgl.graph(
+            (torch.from_numpy(source), torch.from_numpy(target)), num_nodes=n
+        )
+        if self.weights is not None:
+            weights = np.array(self.weights[places])
+            graph.edata["weight"] = torch.from_numpy(weights)
+        return graph
+
     def __repr__(self) -> str:
         return (
             f"DiskGraph({str(self.path)!r}, {self.num_nodes():,} nodes, "

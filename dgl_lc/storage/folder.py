@@ -46,6 +46,10 @@ except ImportError:  # only on Windows
 _DRAFTS = (f".{MANIFEST}.part", f".{STATE}.part")
 
 
+class HoldsSomethingElse(DGLError):
+    """A folder of ours was made from other things, or with other options."""
+
+
 class Build:
     """A folder being written: arrays that grow, and notes, committed at once.
 
@@ -251,17 +255,25 @@ def _delete_files(path: Path, kind: FolderKind, found: dict[str, Any]) -> None:
         (path / name).unlink(missing_ok=True)
 
 
-def discard(path: Path, kind: FolderKind) -> None:
+def discard(path: Path, kind: FolderKind, names: Sequence[str] = ()) -> None:
     """Delete the files of a folder that our own state or manifest names.
 
-    The folder itself goes too if it is empty then. A folder with anything
-    else in it is refused; one that does not exist is fine.
+    Files of these ``names``, which a run that was killed at its end may have
+    left, are deleted too. The folder itself goes too if it is empty then. A
+    folder with anything else in it is refused; one that does not exist is
+    fine.
     """
     if not path.is_dir():
         return
     with locked(path), disk_errors(path):
         found = _read_own(path, kind)
-        claim(path, kind, sorted(_names_in(found)), {}, resume=False)
+        owned = {*_names_in(found), *names}
+        _refuse_strangers(path, kind, owned, found)
+        if found is not None:
+            # Before the state, without which they would not be ours.
+            for name in names:
+                (path / name).unlink(missing_ok=True)
+        claim(path, kind, sorted(owned), {}, resume=False)
         for draft in _DRAFTS:
             (path / draft).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -336,7 +348,7 @@ def _check_alike(
     if texts:
         # A file may have several of the parts.
         text = "; ".join(dict.fromkeys(texts))
-        raise DGLError(
+        raise HoldsSomethingElse(
             f"{path} holds something else: {text}. Choose another "
             f"folder, or write this one again with resume=False."
         )

@@ -32,6 +32,8 @@ from .manifest import (
 
 _NAME, _MAKER = "store of inputs", "model.precompute(out=)"
 KIND = FolderKind(_NAME, _MAKER)
+#: The subfolder of what is needed on the way.
+WORK = "work"
 
 
 class StoredInputs(ModelInputs):
@@ -230,13 +232,20 @@ class InputsWriter:
         The folders of the parts that are finished, by earlier runs too.
     """
 
-    def __init__(self, path: Path, folders: Sequence[str], work: Build | None):
+    def __init__(
+        self,
+        path: Path,
+        folders: Sequence[str],
+        work: Build | None,
+        steps: Sequence[str] = (),
+    ):
         self._path, self._folders, self._work = path, folders, work
         self.finished = work is None
         self.done: list[str] = []
         if work is not None:
             noted = work.notes.get("done", [])
-            if not isinstance(noted, list) or not set(noted) <= set(folders):
+            known = {*folders, *steps}
+            if not isinstance(noted, list) or not set(noted) <= known:
                 raise DGLError(
                     f"{path / STATE} is damaged: write the folder again with "
                     f"resume=False."
@@ -249,7 +258,10 @@ class InputsWriter:
         return self._path / name
 
     def commit(self, name: str) -> None:
-        """Record that a part is finished: a resumed run does not repeat it."""
+        """Record that a part, or a step to it, is finished.
+
+        A resumed run does not repeat it.
+        """
         if self._work is not None and name not in self.done:
             self.done.append(name)
             self._work.commit(done=self.done)
@@ -281,6 +293,7 @@ def write_inputs(
     made_from: dict[str, Any],
     *,
     resume: bool = True,
+    steps: Sequence[str] = (),
 ) -> Iterator[InputsWriter]:
     """Write a folder of inputs, or resume where a killed run stopped.
 
@@ -299,14 +312,17 @@ def write_inputs(
         Resume an unfinished folder, and use a finished one. With False it is
         deleted and written again; the caller writes the parts with
         ``resume=False`` as well.
+    steps : sequence of str
+        Names of steps on the way to the parts, whose folders lie in the
+        subfolder ``work``. The caller removes it.
     """
-    kind = FolderKind(_NAME, _MAKER, tuple(folders))
+    kind = FolderKind(_NAME, _MAKER, (*folders, WORK))
     options = {"inputs": list(names), "folders": list(folders)}
     for folder in folders:
         # A folder of somebody else's is refused before any work.
         check_output(Path(path) / folder, HOPS_KIND, (), resume=resume)
     with build(Path(path), kind, (), made_from, options, resume=resume) as work:
-        yield InputsWriter(Path(path), folders, work)
+        yield InputsWriter(Path(path), folders, work, steps)
 
 
 def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:

@@ -40,7 +40,8 @@ from .row_checksums import add_checksums, factors
 
 #: The checksums so far: the file that counts, and the one that is written.
 _TURNS = ("checksums-0.npy", "checksums-1.npy")
-_NAMES = (ROWS, CHECKSUMS, NODES, *_TURNS)
+#: All files that a store may have, finished or not.
+STORE_FILES = (ROWS, CHECKSUMS, NODES, *_TURNS)
 #: Room that is left on a disk.
 _SPARE = 1 << 26
 
@@ -114,13 +115,17 @@ class StoreWriter:
     @staticmethod
     def check(path: str | os.PathLike) -> None:
         """Refuse a folder that holds anything but a store of ours."""
-        check_output(Path(path), KIND, _NAMES)
+        check_output(Path(path), KIND, STORE_FILES)
 
     def __enter__(self) -> "StoreWriter":
         with contextlib.ExitStack() as stack:
             stack.enter_context(locked(self.folder, create=True))
             state = claim(
-                self.folder, KIND, _NAMES, self._head.to_json(), self._resume
+                self.folder,
+                KIND,
+                STORE_FILES,
+                self._head.to_json(),
+                self._resume,
             )
             if state is None:
                 self.finished = True
@@ -199,7 +204,7 @@ class StoreWriter:
                 f"smaller dtype."
             )
         self._write_state({})
-        for name in _NAMES:
+        for name in STORE_FILES:
             # Of a run that was killed before its first commit.
             (self.folder / name).unlink(missing_ok=True)
         if self._nodes is not None:
@@ -308,7 +313,7 @@ class StoreWriter:
         self.done, self._turn = done, turn
 
     def _write_state(self, notes: dict[str, Any]) -> None:
-        more = {"names": list(_NAMES), "files": {}, "notes": notes}
+        more = {"names": list(STORE_FILES), "files": {}, "notes": notes}
         write_draft(self.folder / STATE, self._head.to_json() | more)
 
 

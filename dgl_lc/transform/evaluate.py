@@ -1,35 +1,56 @@
 """Evaluating static values: degrees, norms, edge weights, features."""
 
+from collections.abc import Callable
+from math import prod
 from typing import Any, NoReturn
 
 import dgl
+import numpy as np
 import torch
 from dgl.base import ALL
 
+from ..precompute.graph.in_edges import in_edges
 from . import causes
 from .matrix_filters import graph_of_matrix
+from .memory_count import MemoryCount
 from .refusals import refuse, refuse_value
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.graph_transforms import COMPUTED, compute_graph
 from .tracing.model_call import ModelCall
 from .tracing.values import (
     Guard,
+    PerNode,
     Value,
     after_parts,
     arguments_of,
     callable_of,
     in_evaluation,
     replace,
+    tensors_in,
 )
+
+#: Bytes that reading a slice of edges takes.
+_SLICE = 1 << 22
 
 
 class Evaluator:
-    """Evaluates static values for one call of the model, each once."""
+    """Evaluates static values for one call of the model, each once.
 
-    def __init__(self, call: ModelCall) -> None:
+    Parameters
+    ----------
+    memory : MemoryCount, optional
+        Count of the bytes that values and derived graphs take.
+    """
+
+    def __init__(
+        self, call: ModelCall, memory: MemoryCount | None = None
+    ) -> None:
         self.call = call
+        self.memory = memory or MemoryCount(None)
+        self._held = 0
         self._values: dict[int, Any] = {}
         self._graphs: dict[Any, dgl.DGLGraph] = {}
+        self._sorted: set[Any] = set()
         self._params = {
             **dict(call.model.named_parameters(remove_duplicate=False)),
             **dict(call.model.named_buffers(remove_duplicate=False)),
@@ -41,23 +62,102 @@ class Evaluator:
             return self.call.graphs[key]
         if key not in self._graphs:
             name, base, args, kwargs = key
-            if name == "matrix":
-                self._graphs[key] = graph_of_matrix(self(args))
-            elif name in COMPUTED:
-                self._graphs[key] = compute_graph(name, args, self.graph(base))
-            else:
-                self._graphs[key] = getattr(dgl, name)(
-                    self.graph(base), *args, **dict(kwargs)
-                )
+            # DGL lists the edges, copies them, and sorts what it needs.
+            source = self.graph(base)
+            made = graph_bytes(source)
+            with self.memory.holding(2 * made, f"dgl.{name}"):
+                self._graphs[key] = self._derive(name, source, args, kwargs)
+            self.memory.hold(made, f"the graph that dgl.{name} made")
         return self._graphs[key]
+
+    def _derive(
+        self, name: str, source: dgl.DGLGraph, args: Any, kwargs: tuple
+    ) -> dgl.DGLGraph:
+        """Derive a graph from another."""
+        if name == "matrix":
+            return graph_of_matrix(self(args))
+        if name in COMPUTED:
+            # Most of these make matrices of nodes by nodes.
+            size = 16 * source.num_nodes() ** 2
+            with self.memory.holding(size, f"dgl.{name}"):
+                return compute_graph(name, args, source)
+        return getattr(dgl, name)(source, *args, **dict(kwargs))
+
+    def degrees(self, key: Any, name: str) -> torch.Tensor:
+        """Count the edges of each node.
+
+        DGL would sort all edges for it, and keep them. Where memory counts,
+        the degrees that the engine needs anyway are taken.
+        """
+        graph = self.graph(key)
+        if not self.memory.is_limited:
+            return getattr(graph, name)()
+        edges = in_edges(graph)
+        if key not in self._sorted:
+            # Nodes by their edges, and a slice of edges while they are read.
+            self._sorted.add(key)
+            size = 16 * graph.num_nodes()
+            with self.memory.holding(size + _SLICE, f"counting {name}"):
+                edges.count_edges(np.zeros(1, np.int32))
+            self.memory.hold(size, f"counting {name}")
+        if name == "in_degrees":
+            found = np.diff(edges.indptr)
+        else:
+            found = edges.out_edges
+        return torch.from_numpy(found).to(graph.idtype)
 
     def __call__(self, value: Value) -> Any:
         """Evaluate a static value, and its arguments before it."""
-        return after_parts(value, self._values, arguments_of, self._evaluate)
+        return after_parts(value, self._values, arguments_of, self._counted)
 
     def forget(self) -> None:
         """Drop all values that are kept."""
         self._values.clear()
+        self.memory.release(self._held)
+        self._held = 0
+
+    def _counted(self, value: Value) -> Any:
+        """Compute a value, and count its bytes and those of temporaries."""
+        if value.op in ("input", "const", "param", "number"):
+            return self._evaluate(value)
+        what = f"computing {value.name}"
+        if value.op in ("aggregate", "edges", "softmax"):
+            self._count_formats(value.target[0])
+        with self.memory.holding(2 * self._bytes(value), what):
+            found = self._evaluate(value)
+        # A view of another tensor takes nothing, which is not known here.
+        size = sum(map(tensor_bytes, tensors_in(found)))
+        self.memory.hold(size, what)
+        self._held += size
+        return found
+
+    def _count_formats(self, key: Any) -> None:
+        """Count the edges that DGL sorts for message passing, and keeps."""
+        if ("formats", key) not in self._sorted:
+            self._sorted.add(("formats", key))
+            size = graph_bytes(self.graph(key))
+            with self.memory.holding(size, "edges that DGL sorts"):
+                pass
+            self.memory.hold(size, "edges that DGL sorts")
+
+    def _bytes(self, value: Value) -> int:
+        """Count the bytes of a value, before it is computed."""
+        if not isinstance(value.example, torch.Tensor):
+            return 0
+        graphs = [*self.call.graphs.values(), *self._graphs.values()]
+        nodes = self.call.num_nodes
+        edges = max(graph.num_edges() for graph in graphs)
+        if value.example.layout is not torch.strided:
+            # A sparse matrix has an entry for each edge, and self-loops.
+            return (nodes + edges) * (value.example.element_size() + 16)
+        sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
+
+        def size(dim: Any) -> int:
+            if isinstance(dim, PerNode):
+                return dim.rows * nodes
+            return sizes.get(dim, dim)
+
+        return prod(map(size, value.dims)) * value.example.element_size()
 
     def _evaluate(self, value: Value) -> Any:
         """Compute a value from the values of its arguments."""
@@ -78,6 +178,9 @@ class Evaluator:
         if value.op == "param":
             return self._params[target].detach()
         if value.op == "graph":
+            plain = not args and not kwargs
+            if plain and target[1] in ("in_degrees", "out_degrees"):
+                return self.degrees(*target)
             return getattr(self.graph(target[0]), target[1])(*args, **kwargs)
         if value.op == "aggregate":
             index = self.graph(target[0])._graph
@@ -112,6 +215,27 @@ class Evaluator:
         return features[name]
 
 
+def tensor_bytes(tensor: torch.Tensor) -> int:
+    """Count the bytes of a tensor, whose entries may be sparse."""
+    if tensor.layout is torch.strided:
+        return tensor.nbytes
+    # At most two integers beside each entry, in all formats of torch.
+    return tensor._nnz() * (tensor.element_size() + 16)
+
+
+def graph_bytes(graph: dgl.DGLGraph) -> int:
+    """Count the bytes of a graph with as many edges, and a loop per node."""
+    ids = 4 if graph.idtype == torch.int32 else 8
+    edges = graph.num_edges() + graph.num_nodes()
+    rows = sum(
+        tensor.nbytes
+        for features in (graph.ndata, graph.edata)
+        for _, tensor in features.items()
+    )
+    # Both ends and, where DGL has sorted the edges, an order as well.
+    return 4 * ids * edges + 2 * rows
+
+
 def refuse_trouble(value: Value) -> NoReturn:
     """Refuse a value that differs from probe to probe."""
     refuse_value(
@@ -121,7 +245,7 @@ def refuse_trouble(value: Value) -> NoReturn:
     )  # fmt: skip
 
 
-def check_guards(guards: list[Guard], evaluate: Evaluator) -> None:
+def check_guards(guards: list[Guard], evaluate: Callable[[Value], Any]) -> None:
     """Refuse a graph on which the model would take another branch."""
     for guard in guards:
         value = guard.value

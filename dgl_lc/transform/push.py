@@ -193,10 +193,8 @@ class _Pusher:
         if value.op == "number" or value.count is not None:
             return Place("shared", value, ())
         turned = value.node_rows is not None and value.row_dim != 0
-        if value.static and not turned and not _is_transparent(value):
-            if value.target is torch.zeros:
-                # Filters of zeros are zeros.
-                word = ()
+        made = turned or _is_transparent(value) or _is_zeros(value)
+        if value.static and not made:
             self._check_input(value, word)
             return Place("input", value, word)
         if "E" in value.dims or value.op in ("edges", "softmax"):
@@ -246,6 +244,12 @@ class _Pusher:
                 "of the features",
                 "Use features of nodes, given to the model, instead of "
                 "learned embeddings",
+            )  # fmt: skip
+        if word and value.example.dtype == torch.bool:
+            refuse_value(
+                causes.INTEGERS, value,
+                "is a mask of nodes (true or false), which can't be aggregated",
+                "Multiply by the mask as a number: h * mask.float()",
             )  # fmt: skip
         if word and not value.example.is_floating_point():
             refuse_value(
@@ -299,6 +303,12 @@ def _counted(value: Value) -> Value:
     )  # fmt: skip
 
 
+def _is_zeros(value: Value) -> bool:
+    """Return whether it is zeros, which stay zeros at every word."""
+    made = value.op == "call" and value.target is torch.zeros
+    return made and value.row_dim == 0 and value.example.is_floating_point()
+
+
 def _is_transparent(value: Value) -> bool:
     """Return whether it only joins rows of other values."""
     if value.op != "call" or value.name not in _TRANSPARENT:
@@ -350,11 +360,19 @@ def check_outputs(trace: Trace) -> None:
                 "features",
                 "Return only tensors with a row for each node", leaf.line,
             )  # fmt: skip
+        if "E" in leaf.dims:
+            refuse(
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
+                f"has shape {leaf.dims}, with a row for each edge (scores of "
+                f"links, for instance), and not for each node",
+                "Transform the encoder, which returns a row for each node, "
+                "and compute values of edges from its output", leaf.line,
+            )  # fmt: skip
         if leaf.row_dim is None and isinstance(leaf.example, torch.Tensor):
             refuse(
                 causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 f"has shape {leaf.dims}, without a row for each node: it "
-                f"mixes nodes (a readout), or has a row for each edge",
+                f"mixes nodes (a readout)",
                 "Transform the part of the model that returns a row for each "
                 "node", leaf.line,
             )  # fmt: skip

@@ -9,6 +9,8 @@ from torch import nn
 from ...hops import HopFeatures
 from ...nn.plain.lcgraphconv import LCConv
 from ...nn.plain.model_on_hops import ModelOnHops
+from ...storage.disk_features import DiskFeatures
+from ...storage.disk_graph import DiskGraph
 from .. import causes
 from ..refusals import refuse
 from .call_leaves import named_leaves
@@ -60,8 +62,8 @@ def check_model(model: Any) -> None:
             )  # fmt: skip
 
 
-def check_features(args: tuple, kwargs: dict) -> None:
-    """Refuse features that are not plain tensors."""
+def check_features(args: tuple, kwargs: dict, may_be_arrays: bool) -> None:
+    """Refuse features that are not plain tensors, nor files that are mapped."""
     given = [*named_leaves(args, "args"), *named_leaves(kwargs)]
     for name, item in given:
         if isinstance(item, HopFeatures):
@@ -71,7 +73,9 @@ def check_features(args: tuple, kwargs: dict) -> None:
                 "its own",
                 "Pass the plain features, as given to block_aggregate",
             )  # fmt: skip
-        if isinstance(item, np.ndarray) and item.ndim:
+        is_array = isinstance(item, np.ndarray) and item.ndim
+        mapped = may_be_arrays or isinstance(item, np.memmap)
+        if is_array and not mapped:
             refuse(
                 causes.WRAPPED, "", f"the argument {name}",
                 "is an array of NumPy, whose use can't be followed",
@@ -113,3 +117,19 @@ def refuse_without_graph(model: nn.Module, args: tuple) -> NoReturn:
         "dgl_lc.training.HopLoader([x], nids, labels). If its forward reads a "
         "graph from somewhere else, pass the graph: lc_transform(model, g, x)",
     )  # fmt: skip
+
+
+def check_in_memory(items: list[tuple[str, Any]]) -> None:
+    """Refuse to trace a model on a graph or features that are on disk."""
+    for name, item in items:
+        if isinstance(item, (DiskGraph, DiskFeatures, np.memmap)):
+            refuse(
+                causes.WRONG_CALL, "", f"{name}, a {type(item).__name__}",
+                "can't be traced: the model runs on small graphs and tensors "
+                "in memory",
+                "Trace the model on a sample, and precompute on what is on "
+                "disk: sample_g = disk_graph.sample(1000); sample_x = "
+                "disk_features.rows(range(1000)); lc = lc_transform(model, "
+                "sample_g, sample_x); lc.precompute(disk_graph, "
+                'disk_features, out="inputs")',
+            )  # fmt: skip

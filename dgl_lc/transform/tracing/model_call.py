@@ -3,15 +3,24 @@
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import dgl
+import numpy as np
 import torch
 from torch import nn
 
+from ...storage.disk_features import DiskFeatures
+from ...storage.disk_graph import DiskGraph
 from .. import causes
 from ..refusals import refuse
-from .call_checks import check_features, check_model, refuse_without_graph
+from .call_checks import (
+    check_features,
+    check_in_memory,
+    check_model,
+    refuse_without_graph,
+)
 from .call_leaves import call_leaves, named_leaves
 
 #: Attributes that every module has.
@@ -28,7 +37,8 @@ class ModelCall:
         Graphs by name: "g", "g2" … for arguments, and the attribute's name
         ("graphs.0" for an item of a list) for one that the model holds.
     inputs : dict
-        Tensors with a row for each node or edge, by name.
+        Tensors with a row for each node or edge, by name. Features on disk
+        and NumPy arrays may take their place in ``lc.precompute``.
     attributes : dict
         Names of the graphs and inputs that the model holds, by their ids.
     originals : dict
@@ -38,14 +48,22 @@ class ModelCall:
     model: nn.Module
     args: tuple
     kwargs: dict
-    graphs: dict[str, dgl.DGLGraph] = field(default_factory=dict)
-    inputs: dict[str, torch.Tensor] = field(default_factory=dict)
+    graphs: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)
     attributes: dict[int, str] = field(default_factory=dict)
     originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
 
     @property
     def num_nodes(self) -> int:
         return next(iter(self.graphs.values())).num_nodes()
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether a graph or features of the call are on disk."""
+        items = [*self.graphs.values(), *self.inputs.values()]
+        return any(
+            not isinstance(x, (dgl.DGLGraph, torch.Tensor)) for x in items
+        )
 
     def of_nodes(self, name: str) -> bool:
         """Return whether an input has a row for each node, not each edge."""
@@ -57,13 +75,23 @@ class ModelCall:
         return not (of_edges and ("edge" in name or "weight" in name))
 
 
-def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
-    """Find the graphs and the graph-sized tensors of a call."""
+def read_call(
+    model: nn.Module, args: tuple, kwargs: dict, may_be_on_disk: bool = False
+) -> ModelCall:
+    """Find the graphs and the graph-sized tensors of a call.
+
+    With ``may_be_on_disk``, graphs and features on disk and NumPy arrays may
+    take the places of graphs and tensors.
+    """
     check_model(model)
-    check_features(args, kwargs)
+    check_features(args, kwargs, may_be_on_disk)
     call = ModelCall(model, args, kwargs)
     given = [*_named(args, kwargs)]
     held = [*_held(model)]
+    if not may_be_on_disk:
+        check_in_memory(given + held)
+    # An array that a model holds is its own, unless it is mapped from a file.
+    held = [item for item in held if not _is_own_array(item[1])]
     graphs = [item for item in given + held if _is_graph(item[1])]
     for name, graph in graphs:
         if not any(graph is known for known in call.graphs.values()):
@@ -73,9 +101,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
         refuse_without_graph(model, args)
     sizes = {call.num_nodes}
     numbers = {
-        name
-        for name, item in held
-        if isinstance(item, torch.Tensor) and item.numel() == 1
+        name for name, item in held if _is_array(item) and prod(item.shape) == 1
     }
     for name, graph in call.graphs.items():
         if graph.num_nodes() != call.num_nodes:
@@ -87,7 +113,7 @@ def read_call(model: nn.Module, args: tuple, kwargs: dict) -> ModelCall:
             )  # fmt: skip
         sizes.add(graph.num_edges())
     for name, item in given + held:
-        if not isinstance(item, torch.Tensor) or item.dim() == 0:
+        if not _is_array(item) or len(item.shape) == 0:
             continue
         if name in numbers:
             # One number that the model holds is no row of a node.
@@ -113,6 +139,34 @@ def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:
             yield f"{name}, which was {_show(one)} and is {_show(two)}"
 
 
+#: The type of features on disk, which may have any precision.
+_FLOATS = "floating-point numbers"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A graph or rows among the arguments; ``name`` of the first such one."""
+
+    name: str
+    dtype: str
+    width: tuple[int, ...]
+
+    def is_like(self, other: "_Rows") -> bool:
+        """Return whether the other one may take its place."""
+        types = {self.dtype, other.dtype}
+        same_type = len(types) == 1 or (
+            _FLOATS in types and any("float" in t for t in types - {_FLOATS})
+        )
+        return same_type and (self.name, self.width) == (
+            other.name, other.width
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        if not self.dtype:
+            return self.name
+        return f"{self.name} of {self.dtype} and width {self.width}"
+
+
 def _arguments(call: ModelCall) -> list[tuple[str, Any]]:
     """Return (name, description) of all arguments.
 
@@ -130,21 +184,35 @@ def _arguments(call: ModelCall) -> list[tuple[str, Any]]:
     seen: dict[int, str] = {}
     found: list[tuple[str, Any]] = []
     for name, item in arguments.items():
-        several = not (isinstance(item, torch.Tensor) or _is_graph(item))
+        several = not (_is_array(item) or _is_graph(item))
         for place, leaf in enumerate(call_leaves(item)):
             own = f"{name}[{place}]" if several and place else name
-            rows = isinstance(leaf, torch.Tensor) and leaf.dim() > 0
+            rows = _is_array(leaf) and len(leaf.shape) > 0
             if rows or _is_graph(leaf):
                 known = seen.setdefault(id(leaf), own)
                 width = tuple(leaf.shape[1:]) if rows else ()
-                kind = f" of {leaf.dtype} and width {width}" if rows else ""
-                found.append((own, f"{known}{kind}"))
+                kind = _type(leaf) if rows else ""
+                found.append((own, _Rows(known, kind, width)))
             else:
                 found.append((own, leaf))
     return found
 
 
+def _type(array: Any) -> str:
+    """Return the data type of rows.
+
+    Features on disk may have another precision than those of the sample that
+    the model was traced on.
+    """
+    if isinstance(array, torch.Tensor):
+        return str(array.dtype)
+    floating = isinstance(array, DiskFeatures) or array.dtype.kind == "f"
+    return _FLOATS if floating else f"torch.{array.dtype}"
+
+
 def _same(one: Any, two: Any) -> bool:
+    if isinstance(one, _Rows) and isinstance(two, _Rows):
+        return one.is_like(two)
     if isinstance(one, torch.Tensor) or isinstance(two, torch.Tensor):
         one, two = torch.as_tensor(one), torch.as_tensor(two)
         return one.shape == two.shape and bool((one == two).all())
@@ -152,7 +220,8 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def _show(item: Any) -> str:
-    text = item if isinstance(item, str) else repr(item)
+    plain = isinstance(item, (str, _Rows))
+    text = str(item) if plain else repr(item)
     return text if len(text) < 60 else f"{text[:60]}…"
 
 
@@ -161,13 +230,13 @@ def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
     counts = {"g": 0, "x": 0}
     for item in call_leaves(args):
         kind = "g" if _is_graph(item) else "x"
-        if kind == "g" or isinstance(item, torch.Tensor):
+        if kind == "g" or _is_array(item):
             counts[kind] += 1
             number = counts[kind]
             yield kind if number == 1 else f"{kind}{number}", item
     for name, item in kwargs.items():
         for number, leaf in enumerate(call_leaves(item), 1):
-            if _is_graph(leaf) or isinstance(leaf, torch.Tensor):
+            if _is_graph(leaf) or _is_array(leaf):
                 yield name if leaf is item else f"{name}{number}", leaf
 
 
@@ -178,16 +247,26 @@ def _held(model: nn.Module) -> Iterator[tuple[str, Any]]:
             continue
         own = {k: v for k, v in vars(module).items() if k not in _OF_MODULES}
         for name, item in named_leaves({**own, **module._buffers}):
-            if _is_graph(item) or isinstance(item, torch.Tensor):
+            if _is_graph(item) or _is_array(item):
                 yield f"{prefix}.{name}" if prefix else name, item
 
 
 def _is_graph(item: Any) -> bool:
-    return isinstance(item, dgl.DGLGraph)
+    return isinstance(item, (dgl.DGLGraph, DiskGraph))
 
 
-def _check_graph(name: str, graph: dgl.DGLGraph) -> None:
+def _is_array(item: Any) -> bool:
+    return isinstance(item, (torch.Tensor, DiskFeatures, np.ndarray))
+
+
+def _is_own_array(item: Any) -> bool:
+    return isinstance(item, np.ndarray) and not isinstance(item, np.memmap)
+
+
+def _check_graph(name: str, graph: dgl.DGLGraph | DiskGraph) -> None:
     """Refuse heterographs and blocks."""
+    if isinstance(graph, DiskGraph):
+        return
     if graph.is_block or len(graph.ntypes) > 1 or len(graph.etypes) > 1:
         kind = "a block" if graph.is_block else "a heterograph"
         refuse(

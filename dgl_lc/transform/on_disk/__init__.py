@@ -1,0 +1,1 @@
+"""Precomputing inputs step by step, with graph, features and steps on disk."""
