@@ -208,9 +208,6 @@ class _Pusher:
         turned = value.node_rows is not None and value.row_dim != 0
         made = turned or _is_transparent(value) or _is_zeros(value)
         if value.static and not made:
-            if value.target is torch.zeros:
-                # Filters of zeros are zeros.
-                word = ()
             self._check_input(value, word)
             return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):
