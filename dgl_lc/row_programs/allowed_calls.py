@@ -58,8 +58,8 @@ _TORCH = """
 
 _METHODS = """
     bfloat16 bool byte contiguous cpu dim double expand expand_as float half
-    int long nelement numel repeat reshape_as short size to type_as unfold
-    view view_as
+    int long nelement new_zeros numel repeat reshape_as short size to type_as
+    unfold view view_as
 """
 
 _FUNCTIONAL = """

@@ -98,6 +98,15 @@ class _Emitter:
             return self._graph.create_node(
                 "call_function", getattr, (args[0], prop), {}, name
             )
+        if target is torch.zeros and value.data:
+            # Rows of zeros belong on the device of the inputs.
+            shape = args[0] if args else kwargs["size"]
+            shape = shape if isinstance(shape, (tuple, list)) else args
+            first = next(iter(self._inputs.values()))
+            return self._graph.create_node(
+                "call_method", "new_zeros", (first, tuple(shape)),
+                {"dtype": value.example.dtype}, name,
+            )  # fmt: skip
         method = getattr(target, "__name__", "")
         if getattr(torch.Tensor, method, None) is target and args:
             return self._graph.create_node(

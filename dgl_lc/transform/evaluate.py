@@ -62,22 +62,26 @@ class Evaluator:
             return self.call.graphs[key]
         if key not in self._graphs:
             name, base, args, kwargs = key
-            if name == "matrix":
-                self._graphs[key] = graph_of_matrix(self(args))
-            else:
-                source = self.graph(base)
-                # DGL lists the edges, copies them, and sorts what it needs.
-                size = 2 * graph_bytes(source)
-                with self.memory.holding(size, f"the graph of {name}"):
-                    if name in COMPUTED:
-                        found = compute_graph(name, args, source)
-                    else:
-                        function = getattr(dgl, name)
-                        found = function(source, *args, **dict(kwargs))
-                self._graphs[key] = found
-            made = graph_bytes(self._graphs[key])
-            self.memory.hold(made, f"the graph of {name}")
+            # DGL lists the edges, copies them, and sorts what it needs.
+            source = self.graph(base)
+            made = graph_bytes(source)
+            with self.memory.holding(2 * made, f"dgl.{name}"):
+                self._graphs[key] = self._derive(name, source, args, kwargs)
+            self.memory.hold(made, f"the graph that dgl.{name} made")
         return self._graphs[key]
+
+    def _derive(
+        self, name: str, source: dgl.DGLGraph, args: Any, kwargs: tuple
+    ) -> dgl.DGLGraph:
+        """Derive a graph from another."""
+        if name == "matrix":
+            return graph_of_matrix(self(args))
+        if name in COMPUTED:
+            # Most of these make matrices of nodes by nodes.
+            size = 16 * source.num_nodes() ** 2
+            with self.memory.holding(size, f"dgl.{name}"):
+                return compute_graph(name, args, source)
+        return getattr(dgl, name)(source, *args, **dict(kwargs))
 
     def degrees(self, key: Any, name: str) -> torch.Tensor:
         """Count the edges of each node.
@@ -138,19 +142,23 @@ class Evaluator:
 
     def _bytes(self, value: Value) -> int:
         """Count the bytes of a value, before it is computed."""
-        graphs = [*self.call.graphs.values(), *self._graphs.values()]
-        sizes = {
-            "N": self.call.num_nodes,
-            "E": max(graph.num_edges() for graph in graphs),
-            None: self.call.num_nodes,
-        }
         if not isinstance(value.example, torch.Tensor):
             return 0
-        count = prod(
-            d.rows * sizes["N"] if isinstance(d, PerNode) else sizes.get(d, d)
-            for d in value.dims
-        )
-        return count * value.example.element_size()
+        graphs = [*self.call.graphs.values(), *self._graphs.values()]
+        nodes = self.call.num_nodes
+        edges = max(graph.num_edges() for graph in graphs)
+        sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
+
+        def size(dim: Any) -> int:
+            if isinstance(dim, PerNode):
+                return dim.rows * nodes
+            return sizes.get(dim, dim)
+
+        if value.example.layout != torch.strided:
+            # Both indices of each entry, of which there are about as many as
+            # edges, and its value.
+            return (edges + nodes) * (16 + value.example.element_size())
+        return prod(map(size, value.dims)) * value.example.element_size()
 
     def _evaluate(self, value: Value) -> Any:
         """Compute a value from the values of its arguments."""

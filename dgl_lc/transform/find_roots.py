@@ -54,7 +54,7 @@ class RootFinder:
                 self._check(value)
             except LCError as error:
                 self.bad.add(value)
-                if not follows:
+                if not follows or picks_by_learned(value):
                     yield Root(value, error.problems[0])
                 continue
             # What uses these values is judged, not they themselves.
@@ -73,6 +73,12 @@ class RootFinder:
                 "Use fixed edge weights: the LC version is not trained on "
                 "edges",
             )  # fmt: skip
+        if value.draws and not value.data and not _is_dropout(value):
+            refuse_value(
+                causes.RANDOM_NUMBERS, value, "draws random numbers",
+                "Use dropout, the only random function that can be "
+                "transformed",
+            )  # fmt: skip
         if not value.data or value.static or _of_edges(value):
             return
         if value.op == "aggregate" or self._filters.letter(value) is not None:
@@ -88,6 +94,19 @@ class RootFinder:
                     "Compute it before the model is called, and store it as "
                     "an attribute of the model",
                 )  # fmt: skip
+
+
+#: Functions that pick some of the nodes, or put them in another order.
+PICKS = frozenset({
+    "topk", "sort", "argsort", "msort", "kthvalue", "nonzero", "argwhere",
+    "masked_select", "unique", "multinomial",
+})  # fmt: skip
+
+
+def picks_by_learned(value: Value) -> bool:
+    """Return whether it picks nodes by learned values."""
+    learned = any(v.learned and v.data for v in arguments_of(value))
+    return learned and value.name.strip("_") in PICKS
 
 
 def _of_edges(value: Value) -> bool:

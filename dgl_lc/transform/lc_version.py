@@ -1,5 +1,6 @@
 """The LC version of a model: what lc_transform returns."""
 
+import dataclasses
 import os
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import NodeRows
+from ..precompute.checks import check_nodes
 from ..row_programs.by_training import if_training
 from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
@@ -19,8 +21,11 @@ from . import causes
 from .drawing.draw_lc import draw_lc
 from .drawing.svg import escape
 from .drawing.svg_file import write_svg
+from .drift import Drift, LazyDrift
+from .evaluate import Evaluator, check_guards
 from .input_rows import InputRows
 from .lc_module import LCModule
+from .measure_drift import measure_drift
 from .model_inputs import Input
 from .on_disk.precompute_steps import precompute_steps
 from .precompute_inputs import precompute_inputs
@@ -48,9 +53,11 @@ class LCVersion:
 
     def __init__(
         self, call: ModelCall, module: LCModule, inputs: list[Input],
-        guards: list[Guard], report: Report, pushed: Pushed | None = None,
+        guards: list[Guard], report: Report, pushed: Pushed,
     ) -> None:  # fmt: skip
-        self.module, self.inputs, self.report = module, inputs, report
+        self.module, self.inputs = module, inputs
+        lazy = LazyDrift(self.drift, module)
+        self.report = dataclasses.replace(report, lazy_drift=lazy)
         self._model, self._guards = call.model, guards
         self._call, self._pushed = call, pushed
         self._names = set(call.graphs) | set(call.inputs)
@@ -94,23 +101,7 @@ class LCVersion:
             With ``out``: resume an interrupted call, and use the result of an
             earlier one. With False the folder is written again.
         """
-        call = read_call(self._model, args, kwargs, may_be_on_disk=True)
-        lacking = self._names - set(call.graphs) - set(call.inputs)
-        if lacking:
-            refuse(
-                causes.WRONG_CALL, "", "precompute",
-                f"is called without {', '.join(sorted(lacking))}",
-                "Pass the arguments of the model's forward, as to "
-                "lc_transform",
-            )  # fmt: skip
-        for difference in differences(self._call, call):
-            refuse(
-                causes.WRONG_CALL, "",
-                "precompute", f"is called with another argument than "
-                f"lc_transform was: {difference}",
-                "Pass the arguments that lc_transform had; only the graph and "
-                "the features may differ, in their values and their size",
-            )  # fmt: skip
+        call = self._read_call("precompute", args, kwargs, may_be_on_disk=True)
         options = nodes, memory, dtype, device, progress
         with torch.no_grad():
             if call.on_disk or out is not None:
@@ -125,6 +116,67 @@ class LCVersion:
             found.names = [entry.formula for entry in self.inputs]
             found.filters = tuple(self.report.filters)
         return found
+
+    def _read_call(
+        self, method: str, args: tuple, kwargs: dict,
+        may_be_on_disk: bool = False,
+    ) -> ModelCall:  # fmt: skip
+        """Read the arguments of a method, which are those of the model."""
+        call = read_call(self._model, args, kwargs, may_be_on_disk)
+        lacking = self._names - set(call.graphs) - set(call.inputs)
+        if lacking:
+            refuse(
+                causes.WRONG_CALL, "", method,
+                f"is called without {', '.join(sorted(lacking))}",
+                "Pass the arguments of the model's forward, as to "
+                "lc_transform",
+            )  # fmt: skip
+        for difference in differences(self._call, call):
+            refuse(
+                causes.WRONG_CALL, "",
+                method, f"is called with another argument than "
+                f"lc_transform was: {difference}",
+                "Pass the arguments that lc_transform had; only the graph and "
+                "the features may differ, in their values and their size",
+            )  # fmt: skip
+        return call
+
+    def drift(
+        self, *args: Any, nodes: Any = None, samples: int = 1000, **kwargs: Any
+    ) -> Drift:
+        """Compare the outputs of the LC version with those of the model.
+
+        Both have the present parameters of :attr:`module`, in evaluation.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arguments of the model's forward. Default: those that
+            lc_transform had.
+        nodes : Tensor, optional
+            Nodes to compare. Default: all nodes, or a sample.
+        samples : int, optional
+            Number of nodes that are drawn from a graph that has more. They
+            are computed from their exact neighbourhoods; if these are too
+            large, from fewer nodes. Default: 1000.
+
+        Returns
+        -------
+        Drift
+            Relative difference of the outputs, share of nodes with the same
+            argmax, and the difference that each operation makes.
+            ``lc.report.drift`` is the one without arguments.
+        """
+        call = self._call
+        if args or kwargs:
+            call = self._read_call("drift", args, kwargs)
+        graph = next(iter(call.graphs.values()))
+        chosen = check_nodes(graph, nodes)
+        with torch.no_grad():
+            check_guards(self._guards, Evaluator(call))
+        return measure_drift(
+            call, self.module, self.inputs, self._pushed, chosen, samples
+        )
 
     @property
     def code(self) -> str:

@@ -14,9 +14,11 @@ It returns None if it does not apply. Rules are asked in the order of this file.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from torch import nn
+
 from . import causes
 from .causes import Cause
-from .find_roots import Root
+from .find_roots import Root, picks_by_learned
 from .refusals import Problem
 from .tracing.values import Trace, Value, arguments_of, values_in
 
@@ -24,12 +26,19 @@ from .tracing.values import Trace, Value, arguments_of, values_in
 class Around:
     """What is computed from each value of a trace."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, model: nn.Module) -> None:
+        self._model = model
         self.users: dict[Value, list[Value]] = {}
         for value in trace.values:
             for arg in arguments_of(value):
                 self.users.setdefault(arg, []).append(value)
         self.outputs = set(values_in(trace.output))
+
+    def name(self, value: Value) -> str:
+        """Return the name of a function, or of the class of a module."""
+        if value.op == "module":
+            return type(self._model.get_submodule(value.target)).__name__
+        return value.name.strip("_")
 
     def rows_from(self, value: Value) -> Iterator[Value]:
         """Yield the first values with a row for each node made of a value."""
@@ -96,10 +105,6 @@ def _learned_arguments(value: Value) -> list[Value]:
     return [v for v in arguments_of(value) if v.learned and v.data]
 
 
-_PICKS = frozenset({
-    "topk", "sort", "argsort", "msort", "kthvalue", "nonzero", "argwhere",
-    "masked_select", "unique", "multinomial",
-})  # fmt: skip
 _BY_INDEX = frozenset({
     "getitem", "index_select", "gather", "take", "take_along_dim",
 })  # fmt: skip
@@ -112,7 +117,7 @@ def _picked_nodes(root: Root, around: Around) -> Problem | None:
     name = value.name.strip("_")
     learned = _learned_arguments(value)
     by_index = name in _BY_INDEX and any(v in learned for v in learned[1:])
-    if not learned or not (name in _PICKS or by_index):
+    if not picks_by_learned(value) and not by_index:
         return None
     return _as(
         root, causes.PICKED_NODES, f"{name} of learned scores",
@@ -121,6 +126,22 @@ def _picked_nodes(root: Root, around: Around) -> Problem | None:
         "Keep all nodes: multiply each row by its score, "
         "h * torch.sigmoid(score), instead of picking nodes",
     )  # fmt: skip
+
+
+@names
+def _from_numpy(root: Root, around: Around) -> Problem | None:
+    """Name random masks whose probabilities were not computed by torch."""
+    if root.value.op != "const":
+        return None
+    drawn = next((v for v in around.follow(root.value) if v.draws), None)
+    if drawn is None or drawn.line is None:
+        return None
+    line = drawn.line
+    problem = replace(
+        root.problem, code=causes.RANDOM_NUMBERS.code, submodule=drawn.where,
+        file=line.file, line=line.number, text=line.text,
+    )  # fmt: skip
+    return _random_numbers(Root(drawn, problem), around)
 
 
 _NOISE = "Use dropout, the only random function that can be transformed"
@@ -272,10 +293,29 @@ def _dense_matrix(root: Root, around: Around) -> Problem | None:
 
 
 @names
+def _losses(root: Root, around: Around) -> Problem | None:
+    """Name losses that are computed in forward."""
+    name = around.name(root.value)
+    scalar = root.value.row_dim is None and "N" not in root.value.dims
+    is_loss = "loss" in name.lower() or name in ("cross_entropy", "kl_div")
+    if not (scalar and is_loss):
+        return None
+    return _as(
+        root, causes.READOUT, f"{name} over all nodes",
+        "mixes nodes: a loss has no row for each node",
+        "Return the outputs of the nodes, and compute the loss in the "
+        "training loop",
+    )  # fmt: skip
+
+
+@names
 def _norms(root: Root, around: Around) -> Problem | None:
     """Name functions that normalise over the nodes."""
-    name = root.value.name.strip("_")
-    if "norm" not in name or root.problem.code != causes.MIXED_NODES.code:
+    name = around.name(root.value)
+    if (
+        "norm" not in name.lower()
+        or root.problem.code != causes.MIXED_NODES.code
+    ):
         return None
     return _as(
         root, causes.NORM_OVER_NODES, f"{name} over all nodes",

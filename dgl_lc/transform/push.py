@@ -190,7 +190,8 @@ class _Pusher:
         if value.op == "number" or value.count is not None:
             return Place("shared", value, ())
         turned = value.node_rows is not None and value.row_dim != 0
-        if value.static and not turned and not _is_transparent(value):
+        made = turned or _is_transparent(value) or _is_zeros(value)
+        if value.static and not made:
             if value.target is torch.zeros:
                 # Filters of zeros are zeros.
                 word = ()
@@ -244,6 +245,12 @@ class _Pusher:
                 "Use features of nodes, given to the model, instead of "
                 "learned embeddings",
             )  # fmt: skip
+        if word and value.example.dtype == torch.bool:
+            refuse_value(
+                causes.INTEGERS, value,
+                "is a mask of nodes (true or false), which can't be aggregated",
+                "Multiply by the mask as a number: h * mask.float()",
+            )  # fmt: skip
         if word and not value.example.is_floating_point():
             refuse_value(
                 causes.INTEGERS, value,
@@ -283,6 +290,12 @@ class _Pusher:
         if self._kinds.of(value) != LINEAR:
             return False
         return [v for v in arguments_of(value) if v.data]
+
+
+def _is_zeros(value: Value) -> bool:
+    """Return whether it is zeros, which stay zeros at every word."""
+    made = value.op == "call" and value.target is torch.zeros
+    return made and value.row_dim == 0 and value.example.is_floating_point()
 
 
 def _is_transparent(value: Value) -> bool:
@@ -336,11 +349,19 @@ def check_outputs(trace: Trace) -> None:
                 "features",
                 "Return only tensors with a row for each node", leaf.line,
             )  # fmt: skip
+        if "E" in leaf.dims:
+            refuse(
+                causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
+                f"has shape {leaf.dims}, with a row for each edge (scores of "
+                f"links, for instance), and not for each node",
+                "Transform the encoder, which returns a row for each node, "
+                "and compute values of edges from its output", leaf.line,
+            )  # fmt: skip
         if leaf.row_dim is None and isinstance(leaf.example, torch.Tensor):
             refuse(
                 causes.NO_ROWS_IN_OUTPUT, leaf.where, "the output",
                 f"has shape {leaf.dims}, without a row for each node: it "
-                f"mixes nodes (a readout), or has a row for each edge",
+                f"mixes nodes (a readout)",
                 "Transform the part of the model that returns a row for each "
                 "node", leaf.line,
             )  # fmt: skip

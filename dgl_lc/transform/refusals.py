@@ -183,6 +183,14 @@ def refuse(
     raise refusal(cause, submodule, operation, reason, advice, at)
 
 
+def problem_of(
+    cause: Cause, value: "Value", reason: str, advice: str
+) -> Problem:
+    """Make the problem of a value, which knows its submodule and line."""
+    error = refusal(cause, value.where, value.name, reason, advice, value.line)
+    return error.problems[0]
+
+
 def refuse_value(
     cause: Cause, value: "Value", reason: str, advice: str
 ) -> NoReturn:

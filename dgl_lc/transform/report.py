@@ -1,10 +1,11 @@
 """The report: what the transformation did, and what its inputs cost."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .._common.bytes import format_bytes
 from .drawing.report_html import report_html
+from .drift import Drift, LazyDrift
 from .filter_words import degree
 from .linearity import AFFINE, LINEAR
 from .model_inputs import FilterNames, Input
@@ -67,6 +68,10 @@ class Report:
         Size of all inputs, for all nodes of the graph.
     checked : str
         Comparisons with the model that the LC version passed.
+    drift : Drift
+        How much the outputs differ from those of the model, on the graph and
+        the features that lc_transform was given. It is measured when it is
+        first read, and again if the parameters have changed since.
     """
 
     inputs: list[Input]
@@ -77,6 +82,15 @@ class Report:
     bytes: int
     num_nodes: int
     checked: str
+    lazy_drift: LazyDrift | None = field(
+        default=None, repr=False, compare=False
+    )
+
+    @property
+    def drift(self) -> Drift:
+        """The difference of the outputs, measured when it is asked for."""
+        assert self.lazy_drift is not None
+        return self.lazy_drift.measure()
 
     @property
     def exact(self) -> bool:
@@ -108,6 +122,9 @@ class Report:
             lines.append("not exact; aggregation was swapped with:")
             lines.extend(f"  {entry}" for entry in self.inexact)
         lines.append(f"checked: {self.checked}")
+        drift = self.lazy_drift.known() if self.lazy_drift else None
+        if drift is not None:
+            lines.append(str(drift))
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

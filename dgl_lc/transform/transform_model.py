@@ -28,6 +28,7 @@ from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
 from .tracing.values import Trace
+from .training_dropout import add_training_dropout
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,12 @@ def _trace(
 ) -> Trace:
     """Run the model on two probes and in training; make one trace of it."""
     how = options.exact_bias, options.ignore_edge_dropout
-    unified = unify(
+    traces = (
         trace(probe, False, *how),
         trace(make_probe(call, seed + 1), False, *how),
         trace(make_probe(call, seed), True, *how),
     )
+    add_training_dropout(*traces, probe.model)
+    unified = unify(*traces)
     rewrite_messages(unified, probe)
     return unified

@@ -103,6 +103,9 @@ class _Merger:
         (before,) = node.args
         if not self._has_sole_user(before):
             return None
+        rows = node.step.rows, self._nodes[before].step.rows
+        if all(rows) and rows[0] != rows[1]:
+            return None  # it is needed at fewer words than what is before it
         chain = self._chain_of[before]
         found = self._chains[chain]
         if node.kind == AGGREGATION or self._leads_to_aggregation(number):

@@ -1,10 +1,10 @@
 """The steps of the LC version, with the filters on its inputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from torch import nn
 
-from ..filter_words import Word, degree
+from ..filter_words import Word
 from ..linearity import LINEAR
 from ..model_inputs import Input
 from ..pushed import Place, Pushed
@@ -12,8 +12,10 @@ from ..recognise import DROPOUT
 from ..tracing.values import Value, arguments_of, values_in
 from .boxes import INPUTS, OPERATIONS
 from .model_steps import ModelStep
+from .moved_aggregations import inputs_of
 from .operation_texts import operation_text, shape_text, weight_size
-from .original_steps import ModelSteps, OriginalSteps, in_order
+from .original_steps import ModelSteps, OriginalSteps
+from .value_order import in_order
 
 
 def lc_steps(
@@ -25,7 +27,6 @@ def lc_steps(
 ) -> ModelSteps:
     """List the steps of the LC version: features, inputs and operations."""
     found = ModelSteps()
-    passed = _passed_aggregations(pushed, original)
     features: dict[Value, int] = {}
     place: dict[tuple[Value, Word] | Value, int] = {}
     for entry in inputs:
@@ -35,7 +36,7 @@ def lc_steps(
                 found.steps.append(original.step(value, ()))
     for entry in inputs:
         key = entry.value, entry.word
-        marks = sorted(original.marks[a] for a in passed.get(key, ()))
+        marks = sorted(original.marks[a] for a in original.moved.get(key, ()))
         args = [features[v] for v in _origins(entry.value, original)]
         letters, _, name = entry.formula.rpartition(" ")
         place[key] = len(found.steps)
@@ -86,12 +87,7 @@ def _keys(pushed: Pushed, place: Place) -> list[tuple[Value, Word] | Value]:
     if place.kind == "op":
         return [place.value]
     key = place.value, place.word
-    return [item for _, item in _sums(pushed).get(key, ((1.0, key),))]
-
-
-def _sums(pushed: Pushed) -> Mapping:
-    """Return the inputs that are sums of others."""
-    return getattr(pushed, "sums", {})
+    return [*inputs_of(pushed, key)]
 
 
 def _places(pushed: Pushed, value: Value) -> list[Place]:
@@ -116,55 +112,3 @@ def _origins(value: Value, original: OriginalSteps) -> list[Value]:
     """Return the features that a static value is computed from."""
     every = in_order([value], original.sources)
     return [v for v in every if not original.sources(v)]
-
-
-def _passed_aggregations(
-    pushed: Pushed, original: OriginalSteps
-) -> dict[tuple[Value, Word], frozenset[Value]]:
-    """Return the aggregations that were moved to each input.
-
-    They are those on the way from the input to an output, along operations at
-    the words that the input is used for.
-    """
-    passed: dict[tuple[Value, Word], frozenset[Value]] = {}
-
-    def reach(value: Value, word: Word, so_far: frozenset[Value]) -> None:
-        end = pushed.place(value, word)
-        if end.kind == "shared":
-            return
-        between = _between(value, end, original)
-        keys = [(end.value, end.word)]
-        if end.kind == "input":
-            keys = [
-                item
-                for _, item in _sums(pushed).get(keys[0], ((1.0, keys[0]),))
-                # A sum of several words may have a term without a filter.
-                if item == keys[0] or degree(item[1])
-            ]
-        for key in keys:
-            passed[key] = passed.get(key, frozenset()) | so_far | between
-
-    for value in values_in(pushed.trace.output):
-        reach(value, (), frozenset())
-    for value in sorted(pushed.needs, key=lambda v: -v.id):
-        for word in pushed.needs[value]:
-            for arg in arguments_of(value):
-                if arg.data and arg.op != "number":
-                    reach(arg, word, passed.get((value, word), frozenset()))
-    return passed
-
-
-def _between(
-    value: Value, end: Place, original: OriginalSteps
-) -> frozenset[Value]:
-    """Return the aggregations from a value down to where it is found.
-
-    Those that an input is computed with are counted, too.
-    """
-
-    def sources(v: Value) -> list[Value]:
-        stop = v is end.value and end.kind == "op"
-        return [] if stop else original.sources(v)
-
-    every = in_order([value], sources)
-    return frozenset(v for v in every if v in original.marks)

@@ -83,6 +83,10 @@ def _shared(value: Value, where: str) -> str:
             return f"{float(example):.4g}"
         return "constant"
     inner = [a for a in value.args if isinstance(a, Value)]
+    sign = _SIGNS.get(value.target)
+    if sign is not None and len(value.args) == 2:
+        first, second = (_operand(arg, where) for arg in value.args)
+        return f"({first} {sign} {second})"
     if len(inner) == 1:
         text = _shared(inner[0], where)
         if value.target is operator.getitem and not isinstance(

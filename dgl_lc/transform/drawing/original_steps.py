@@ -6,14 +6,16 @@ from typing import Any
 
 from torch import nn
 
-from ..filter_words import NormedAggregate
+from ..filter_words import Diagonal, NormedAggregate, units_of
 from ..find_filters import FilterFinder
 from ..model_inputs import FilterNames, source_name
 from ..pushed import Pushed
 from ..tracing.values import Trace, Value, arguments_of, values_in
 from .boxes import AGGREGATION, OPERATIONS, SOURCE, TIMES
 from .model_steps import ModelStep
+from .moved_aggregations import moved_aggregations
 from .operation_texts import operation_text, shape_text, weight_size
+from .value_order import in_order, number_of
 
 
 @dataclass
@@ -34,6 +36,9 @@ class OriginalSteps:
     ----------
     marks : dict of Value to int
         Number of each aggregation, in the order in which they are computed.
+    moved : dict
+        For each input, by its value and word, the aggregations that were
+        moved to it.
     """
 
     def __init__(self, model: nn.Module, pushed: Pushed) -> None:
@@ -45,8 +50,14 @@ class OriginalSteps:
         self._names = FilterNames(pushed.inputs)
         self._outputs = values_in(trace.output)
         every = in_order(self._outputs, self.sources)
-        drawn = sorted((v for v in every if v.op == "aggregate"), key=_number)
-        self.marks = {value: n for n, value in enumerate(drawn, 1)}
+        self._users: dict[Value, list[Value]] = {value: [] for value in every}
+        for value in every:
+            for source in self.sources(value):
+                self._users[source].append(value)
+        drawn = (value for value in every if value.op == "aggregate")
+        ordered = sorted(drawn, key=number_of)
+        self.marks = {value: n for n, value in enumerate(ordered, 1)}
+        self.moved = moved_aggregations(pushed, self.sources)
 
     def steps(self, shallow_first: bool) -> ModelSteps:
         """List the steps, in one of two orders (see :func:`in_order`)."""
@@ -112,12 +123,40 @@ class OriginalSteps:
         found = self._letter(value)
         if found is None:
             return value.name
-        names = [
-            name
-            for unit, name in self._names.units.items()
+        units = [
+            unit
+            for unit in self._names.units
             if isinstance(unit, NormedAggregate) and unit.aggregate == found[1]
         ]
-        return " / ".join(names) or "A"
+        # With several norms, it is the one that all inputs have to which this
+        # aggregation was moved, and whose norms are before and after it.
+        words = [w for (_, w), moved in self.moved.items() if value in moved]
+        before = self._norms(value, self.sources)
+        after = self._norms(value, lambda v: self._users[v])
+        for fits in (
+            lambda unit: all(unit in units_of(word) for word in words),
+            lambda unit: unit.left in after and unit.right in before,
+        ):
+            units = [unit for unit in units if fits(unit)] or units
+        return " / ".join(self._names.units[unit] for unit in units) or "A"
+
+    def _norms(
+        self, value: Value, near: Callable[[Value], Iterable[Value]]
+    ) -> set[Diagonal | None]:
+        """Return the norms around an aggregation, up to the next ones."""
+        found: set[Diagonal | None] = {None}
+        seen: set[Value] = set()
+        pending = list(near(value))
+        while pending:
+            other = pending.pop()
+            if other in seen or other.op == "aggregate":
+                continue
+            seen.add(other)
+            letter = self._letter(other)
+            if letter is not None:
+                found.add(letter[1])
+            pending.extend(near(other))
+        return found
 
 
 def _source_text(value: Value) -> str:
@@ -129,56 +168,3 @@ def _source_text(value: Value) -> str:
 
 def _factor_name(factor: Value) -> str:
     return source_name(factor) if factor.op == "input" else "norm"
-
-
-def _number(value: Value) -> int:
-    return value.id
-
-
-def in_order(
-    ends: Iterable[Value],
-    sources: Callable[[Value], list[Value]],
-    shallow_first: bool = False,
-) -> list[Value]:
-    """List values so that each one follows its sources.
-
-    Parameters
-    ----------
-    shallow_first : bool
-        Whether a source with fewer steps before it comes first. What is used
-        by all layers is then not in the midst of the first one. Otherwise
-        values are listed as they are computed.
-    """
-    ends = list(ends)
-    known: dict[Value, list[Value]] = {}
-    pending = list(ends)
-    while pending:
-        value = pending.pop()
-        if value not in known:
-            known[value] = sources(value)
-            pending.extend(known[value])
-    if not shallow_first:
-        return sorted(known, key=_number)
-    depth: dict[Value, int] = {}
-    for value in _after_sources(ends, known):
-        depth[value] = 1 + max((depth[s] for s in known[value]), default=0)
-    for found in known.values():
-        found.sort(key=depth.__getitem__)
-    return _after_sources(ends, known)
-
-
-def _after_sources(
-    ends: list[Value], sources: dict[Value, list[Value]]
-) -> list[Value]:
-    """List values depth first; without recursion, as models may be deep."""
-    found: dict[Value, None] = {}
-    pending = [(end, iter(sources[end])) for end in reversed(ends)]
-    while pending:
-        top, rest = pending[-1]
-        missing = next((s for s in rest if s not in found), None)
-        if missing is None:
-            found.setdefault(top)
-            pending.pop()
-        else:
-            pending.append((missing, iter(sources[missing])))
-    return list(found)

@@ -97,7 +97,7 @@ def _overlap(a: Repeat, b: Repeat) -> bool:
 def _turned(
     steps: Sequence[ModelStep], outputs: Sequence[int], repeat: Repeat
 ) -> Repeat:
-    """Begin a repeated part later if it then takes fewer results of itself.
+    """Begin a repeated part later if fewer of its results are then used.
 
     "add, aggregate, multiply" becomes "aggregate, multiply, add".
     """
@@ -110,9 +110,14 @@ def _turned(
         ):
             break
         other = _check(steps, outputs, first, length, times)
-        if other is not None and len(other.entries) < len(best.entries):
+        if other is not None and _results(other) < _results(best):
             best = other
     return best
+
+
+def _results(repeat: Repeat) -> tuple[int, int]:
+    """Count the results that a part takes of itself, and that leave it."""
+    return len(repeat.entries), len(repeat.used | set(repeat.entries))
 
 
 def _candidates(patterns: list[Hashable]) -> list[tuple[int, int, int]]:

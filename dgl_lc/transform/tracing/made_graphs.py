@@ -45,6 +45,14 @@ def refuse_made_graph(
             "Use all neighbours: the LC version is trained on batches of rows, "
             "without sampling", line,
         )  # fmt: skip
+    if "topk" in function:
+        refuse(
+            causes.PICKED_NODES, submodule, function,
+            "keeps the neighbours with the largest values, which are learned, "
+            "so the filter is not constant",
+            "Keep all neighbours, or pick them by given features before the "
+            "model is called", line,
+        )  # fmt: skip
     if function in _DROP_NODES:
         refuse(
             causes.RANDOM_NUMBERS, submodule, function,

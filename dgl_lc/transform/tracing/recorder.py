@@ -71,7 +71,7 @@ class Recorder:
         """
         if not self.collects:
             raise error
-        self.trace.problems.extend(error.problems)
+        self.trace.note(error.problems)
         known = [self._lift_any(leaf) for leaf in leaves((args, kwargs))]
         first: Any = args[0] if args else None
         version = getattr(first, "_version", None)

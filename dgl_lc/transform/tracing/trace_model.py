@@ -44,7 +44,7 @@ def trace(
     except LCError as error:
         if not collect:
             raise
-        tracer.trace.problems.extend(error.problems)
+        tracer.trace.note(error.problems)
         tracer.trace.finished = False
     return tracer.trace
 

@@ -187,15 +187,20 @@ class Guard:
 class Trace:
     """All values in the order of computation, and the model's output.
 
-    ``problems`` are those that were met, if tracing goes on after a refusal;
-    ``finished`` is False if the model raised an error.
+    ``problems`` are those that were met, if tracing goes on after a refusal,
+    each with the number of values before it; ``finished`` is False if the
+    model raised an error.
     """
 
     values: list[Value] = field(default_factory=list)
     guards: list[Guard] = field(default_factory=list)
     output: Any = None
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[tuple[int, Problem]] = field(default_factory=list)
     finished: bool = True
+
+    def note(self, problems: list[Problem]) -> None:
+        """Note problems that were met at this place."""
+        self.problems.extend((len(self.values), p) for p in problems)
 
 
 def name_of(function: Any) -> str:

@@ -64,7 +64,10 @@ class Views:
         args: tuple = (), kwargs: dict | None = None,
     ) -> None:  # fmt: skip
         """Remember a tensor, if it is a view that can be followed."""
-        if not isinstance(tensor, torch.Tensor) or tensor is of:
+        tensors = isinstance(tensor, torch.Tensor) and isinstance(
+            of, torch.Tensor
+        )
+        if not tensors or tensor is of:
             return
         if not isinstance(of, torch.Tensor):
             return

@@ -19,11 +19,16 @@ from transform.zoo import (
     features,
     gcn,
     looped_graph,
-    weighted_graph,
+    random_graph,
 )
 
 from dgl_lc import lc_transform
-from dgl_lc.transform.drawing.boxes import AGGREGATION, INPUTS, REPEAT
+from dgl_lc.transform.drawing.boxes import (
+    AGGREGATION,
+    INPUTS,
+    OPERATIONS,
+    REPEAT,
+)
 from dgl_lc.transform.drawing.draw_lc import make_picture
 from dgl_lc.transform.drawing.place import SMALL, TEXT, place
 from dgl_lc.transform.tracing.values import arguments_of, values_in
@@ -132,8 +137,10 @@ def check_places(placed):
 @pytest.mark.parametrize("name", TAKEN)
 def test_every_model_of_the_zoo_has_a_picture(name):
     case = TAKEN[name].make()
-    args, kwargs = case.call(weighted_graph(), features())
-    lc = lc_transform(case.model.double(), *args, **kwargs, **case.options)
+    args, kwargs = case.call(random_graph(), features())
+    lc = lc_transform(
+        case.model.double().eval(), *args, **kwargs, **case.options
+    )
     check_picture(lc)
 
 
@@ -240,6 +247,41 @@ def test_where_aggregations_were_moved():
         for line in box.lines
     }
     assert moved == {"S": (1,), "S²": (1, 2)}
+
+
+def test_aggregations_with_several_norms_have_the_name_of_their_filter():
+    def body(self, g, x):
+        h = F.relu(self.a(g, x))
+        return self.b(g, h)
+
+    model = Function(
+        body,
+        a=dglnn.GraphConv(IN, HID),
+        b=dglnn.SAGEConv(HID, OUT, "mean"),
+    )
+    lc = lc_transform(model.double(), looped_graph(), features())
+    before = check_picture(lc).panels[0].diagram
+    names = {
+        line.marks: line.text
+        for box in before.boxes
+        for line in box.lines
+        if line.marks
+    }
+    formulas = [str(entry) for entry in lc.inputs]
+    assert formulas == [f"{names[1,]} x", f"{names[2,]} {names[1,]} x"]
+
+
+def test_operations_at_fewer_words_have_a_box_of_their_own():
+    def body(self, g, x):
+        return self.b(g, F.relu(self.a(g, x)))
+
+    model = Function(
+        body, a=dglnn.TAGConv(IN, HID, 2), b=dglnn.TAGConv(HID, OUT, 2)
+    )
+    lc = lc_transform(model.double(), looped_graph(), features())
+    after = check_picture(lc).panels[1].diagram
+    feet = [box.foot for box in after.boxes if box.kind == OPERATIONS]
+    assert [foot.split()[0] for foot in feet] == ["3B", "B"]
 
 
 def test_operations_that_make_a_difference_are_marked():

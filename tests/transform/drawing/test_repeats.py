@@ -56,6 +56,20 @@ def test_a_layer_that_is_connected_in_another_way_is_not_folded():
     assert [(r.first, r.times) for r in repeats] == [(1, 7)]
 
 
+def test_layers_that_take_different_features_are_not_folded():
+    def steps(others):
+        found = [ModelStep(SOURCE, "x"), ModelStep(SOURCE, "y")]
+        for layer, other in enumerate(others):
+            last = len(found) - 1 if layer else 0
+            where = f"layers.{layer}"
+            found.append(ModelStep(OPERATIONS, "+", where, (last, other)))
+        return found, [len(found) - 1]
+
+    (repeat,) = find_repeats(*steps([1] * 6))
+    assert repeat.times == 6
+    assert find_repeats(*steps([1, 0, 1, 0, 0, 1])) == []
+
+
 def test_results_of_all_layers_may_be_used_by_one_step():
     steps, _ = residual(5)
     ends = tuple(3 * n for n in range(1, 6))
@@ -77,6 +91,21 @@ def test_features_that_look_alike_are_not_folded():
     steps = [ModelStep(SOURCE, f"x{n}", shape="4") for n in range(6)]
     steps.append(ModelStep(OPERATIONS, "cat", "", tuple(range(6))))
     assert find_repeats(steps, [6]) == []
+
+
+def test_a_part_ends_with_the_result_that_is_used():
+    """A layer ends with its activation, not with the next one's product."""
+    steps, ends = [ModelStep(SOURCE, "x", shape="4")], []
+    for layer in range(5):
+        args, where = (len(steps) - 1,), f"layers.{layer}"
+        size = "16 → 16" if layer else "4 → 16"
+        steps.append(ModelStep(OPERATIONS, "@", where, args, size, "16"))
+        args = (len(steps) - 1,)
+        steps.append(ModelStep(OPERATIONS, "relu", "", args, shape="16"))
+        ends.append(len(steps) - 1)
+    steps.append(ModelStep(OPERATIONS, "cat", "", tuple(ends)))
+    (repeat,) = find_repeats(steps, [len(steps) - 1])
+    assert (repeat.first, repeat.times, repeat.used) == (3, 4, {1})
 
 
 def test_a_folded_part_names_all_that_it_stands_for():

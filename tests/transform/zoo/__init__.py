@@ -12,9 +12,12 @@ from . import (
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
+    polynomials,  # noqa: F401
+    published,  # noqa: F401
     refused,  # noqa: F401
     refused_causes,  # noqa: F401
     refused_numbers,  # noqa: F401
+    row_functions,  # noqa: F401
     torch_styles,  # noqa: F401
     user_functions,  # noqa: F401
 )

@@ -191,7 +191,7 @@ def ignored_drop_edge():
     )
 
 
-@refused("DropNode", "at random")
+@refused("DropNode, a random mask (bernoulli)", "random numbers", "LC011")
 def drop_node():
     def body(self, g, x):
         return self.a(dgl.DropNode(0.2)(g), x)

@@ -51,7 +51,7 @@ def rgcn_blocks():
     return relational(layers=1, regularizer="bdd", num_bases=1, self_loop=False)
 
 
-@transformed("x", "S₁ x", "S₂ x", *TWO, "zeros()")
+@transformed("x", "S₁ x", "S₂ x", *TWO)
 def gated_graph_of_two_types():
     def body(self, g, x, types):
         return self.out(self.conv(g, x, types))

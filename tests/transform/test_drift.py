@@ -1,0 +1,221 @@
+"""Drift: the LC version compared with the model on the user's own graph."""
+
+import dgl
+import pytest
+import torch
+from dgl import DGLError
+from dgl import nn as dglnn
+from torch import nn
+from transform.zoo import (
+    IN,
+    OUT,
+    TAKEN,
+    Layers,
+    features,
+    gcn,
+    model_of,
+    random_graph,
+    randomised,
+)
+
+from dgl_lc import LCError, lc_transform
+from dgl_lc.transform import measure_drift, neighbourhoods
+from dgl_lc.transform.recognise import OperationKinds
+from dgl_lc.transform.swapped_model import SwappedModel
+
+pytestmark = [
+    pytest.mark.usefixtures("double_precision"),
+    pytest.mark.filterwarnings("ignore:.*lambda_max"),
+]
+NODES = torch.tensor([5, 0, 59])
+
+
+def transformed(name, **options):
+    torch.manual_seed(0)
+    case = TAKEN[name].make()
+    args, kwargs = case.call(random_graph(), features())
+    randomised(case.model).double().eval()
+    options = {**case.options, **options}
+    return case.model, args, kwargs, lc_transform(
+        case.model, *args, **kwargs, **options
+    )  # fmt: skip
+
+
+def outputs(output):
+    found = [output] if isinstance(output, torch.Tensor) else list(output)
+    return torch.cat([rows.flatten(1) for rows in found], 1)
+
+
+def expected(model, args, kwargs, lc, nodes=slice(None)):
+    with torch.no_grad():
+        its = outputs(model(*args, **kwargs))[nodes]
+        mine = outputs(lc.module(*lc.precompute(*args, **kwargs)))[nodes]
+    size = float(its.norm()) or 1.0
+    return float((mine - its).norm()) / size, mine, its
+
+
+#: Models that drop edges in evaluation too, which their LC versions do not.
+_DROP_EDGES = {"ignored_drop_edge"}
+
+
+@pytest.mark.parametrize("name", [n for n in TAKEN if n not in _DROP_EDGES])
+def test_the_difference_is_that_of_the_outputs(name):
+    model, args, kwargs, lc = transformed(name)
+    whole = lc.drift()
+    relative, mine, its = expected(model, args, kwargs, lc)
+    assert whole.relative == pytest.approx(relative, rel=1e-5, abs=1e-9)
+    assert whole.nodes == whole.num_nodes == 60
+    if TAKEN[name].exact:
+        assert whole.relative < 1e-6
+        assert whole.operations == []
+    if whole.agreement is not None and its.shape[1] == OUT:
+        same = (mine.argmax(1) == its.argmax(1)).double().mean()
+        assert whole.agreement == pytest.approx(float(same))
+    # Degrees and norms of a neighbourhood are those of the whole graph.
+    some = lc.drift(*args, nodes=NODES, **kwargs)
+    relative, _, _ = expected(model, args, kwargs, lc, NODES)
+    assert some.relative == pytest.approx(relative, rel=1e-5, abs=1e-9)
+    assert some.nodes == 3
+    # After the last operation is swapped, it is the LC version.
+    torch.testing.assert_close(all_swapped(lc), mine, rtol=1e-5, atol=1e-6)
+
+
+def all_swapped(lc):
+    """The outputs of the model after all its operations are swapped."""
+    pushed, call = lc._pushed, lc._call
+    kinds = OperationKinds(lc.module, pushed.num_nodes)
+    parts = neighbourhoods.Parts(pushed, kinds)
+    values = neighbourhoods.output_values(pushed)
+    lc.module.eval()
+    evaluate = neighbourhoods.NodeEvaluator(
+        call, parts, values, lc.inputs, None
+    )
+    groups = measure_drift._inexact(pushed)
+    every = {value for group in groups for value in group}
+    swap = SwappedModel(evaluate, parts, pushed, every)
+    with torch.no_grad():
+        found = [swap.at(value, ()) for value in values]
+    return outputs(found)
+
+
+def test_a_folded_polynomial_is_swapped_as_one_filter():
+    _, args, kwargs, lc = transformed("appnp", fold=True)
+    with torch.no_grad():
+        mine = lc.module(*lc.precompute(*args, **kwargs))
+    torch.testing.assert_close(all_swapped(lc), mine, rtol=1e-5, atol=1e-6)
+
+
+def test_exact_biases_make_no_difference():
+    model = randomised(Layers(*gcn(), activation=lambda h: h)).double()
+    lc = lc_transform(model, random_graph(), features(), bias="exact")
+    assert lc.drift().relative < 1e-6
+    outside = lc_transform(model, random_graph(), features()).drift()
+    assert outside.relative > 0.01
+    (entry,) = outside.operations
+    assert entry.kind == "bias"
+    assert entry.relative == pytest.approx(outside.relative)
+
+
+def test_the_operation_that_makes_the_difference_is_first():
+    """A mean has rows that sum to one: it commutes with a bias."""
+    model = randomised(Layers(*gcn(norm="right"))).double()
+    found = lc_transform(model, random_graph(), features()).drift()
+    assert [entry.kind for entry in found.operations] == ["non-linear", "bias"]
+    assert found.operations[0].relative == pytest.approx(found.relative)
+    assert found.operations[1].relative < 1e-9
+    text = str(found)
+    assert "argmax agrees for" in text
+    assert "non-linear: relu" in text
+    assert "all 60 nodes" in text
+
+
+def test_a_sample_of_a_larger_graph():
+    g = dgl.add_self_loop(dgl.rand_graph(5000, 10_000))
+    x = torch.randn(5000, IN)
+    model = randomised(Layers(*gcn())).double()
+    lc = lc_transform(model, g, x)
+    found = lc.drift(samples=40)
+    assert found.nodes == 40
+    assert 40 < found.neighbours < 2000
+    assert found.hops == 2
+    assert "40 of 5,000 nodes" in str(found)
+    assert lc.drift(samples=40) == found
+    with torch.no_grad():
+        its, mine = model(g, x), lc.module(*lc.precompute(g, x))
+    whole = float((mine - its).norm() / its.norm())
+    assert found.relative == pytest.approx(whole, rel=0.5)
+
+
+def test_too_large_neighbourhoods_are_those_of_fewer_nodes(monkeypatch):
+    g = dgl.add_self_loop(dgl.rand_graph(5000, 10_000))
+    lc = lc_transform(Layers(*gcn()).double(), g, torch.randn(5000, IN))
+    monkeypatch.setattr(neighbourhoods, "MAX_NODES", 100)
+    found = lc.drift(samples=64)
+    assert 1 <= found.nodes <= 32
+    assert found.neighbours <= 100
+    monkeypatch.setattr(neighbourhoods, "MAX_NODES", 0)
+    with pytest.raises(DGLError, match="too large"):
+        lc.drift(samples=64)
+
+
+def test_the_report_measures_when_asked_and_again_after_training():
+    model, args, kwargs, lc = transformed("gcn_two_layers")
+    assert "drift" not in str(lc.report)
+    first = lc.report.drift
+    assert lc.report.drift is first
+    assert str(first) in str(lc.report)
+    optimizer = torch.optim.SGD(lc.module.parameters(), lr=0.1)
+    lc.module(*lc.precompute(*args, **kwargs)).sum().backward()
+    optimizer.step()
+    assert "drift" not in str(lc.report)
+    second = lc.report.drift
+    relative, _, _ = expected(model, args, kwargs, lc)
+    assert second.relative == pytest.approx(relative)
+    assert second.relative != first.relative
+
+
+def test_a_copy_is_compared_with_its_own_parameters():
+    model, _, _, lc = transformed("gcn_two_layers", copy=True)
+    before = lc.drift()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    assert lc.drift() == before
+
+
+def test_measuring_leaves_the_mode_alone():
+    _, _, _, lc = transformed("gcn_batch_norm_residual")
+    lc.module.train()
+    lc.drift()
+    assert all(part.training for part in lc.module.modules())
+
+
+def test_batch_norm_and_dropout_are_those_of_evaluation():
+    _, _, _, lc = transformed("gcn_batch_norm_residual")
+    lc.module.train()
+    assert lc.drift() == lc.drift()
+
+
+def test_no_classes_no_agreement():
+    model = model_of(lambda self, g, x: self.conv(g, self.fc(x).relu())[:, 0])
+    lc = lc_transform(model, random_graph(), features())
+    assert lc.drift().agreement is None
+    assert "argmax" not in str(lc.drift())
+
+
+def test_other_arguments_than_the_models_are_refused():
+    _, (g, x), _, lc = transformed("gcn_two_layers")
+    with pytest.raises(LCError, match="drift: is called with another"):
+        lc.drift(g, x[:, :2])
+    with pytest.raises(DGLError):
+        lc.drift(nodes=torch.tensor([99]))
+
+
+def test_many_operations_are_grouped():
+    convs = [dglnn.GraphConv(IN, IN) for _ in range(12)]
+    model = Layers(*convs, dglnn.GraphConv(IN, OUT), activation=nn.Tanh())
+    lc = lc_transform(model.double(), random_graph(), features())
+    found = lc.drift()
+    assert len(found.operations) <= 16
+    assert sum(entry.count for entry in found.operations) == 24
+    assert "that follow" in str(found)
