@@ -158,6 +158,10 @@ class Evaluator:
                 return dim.rows * nodes
             return sizes.get(dim, dim)
 
+        if value.example.layout != torch.strided:
+            # Both indices of each entry, of which there are about as many as
+            # edges, and its value.
+            return (edges + nodes) * (16 + value.example.element_size())
         return prod(map(size, value.dims)) * value.example.element_size()
 
     def _evaluate(self, value: Value) -> Any:
