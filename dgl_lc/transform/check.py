@@ -16,14 +16,14 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from . import causes
-from .apply_words import apply_word, precompute_plainly
+from .apply_words import precompute_plainly
 from .evaluate import Evaluator
-from .filter_words import Word
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
-from .linearity import LINEAR, close
+from .linearity import close
 from .model_inputs import Input
+from .permutations import permutation_graphs
 from .pushed import Pushed
 from .recognise import DROPOUTS
 from .refusals import first_line, refusal, refuse
@@ -65,26 +65,28 @@ def _check(
         return ", ".join([*done, "equal on a random graph"])
     _check_linearised(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
-    crossed = {
-        word
-        for value, words in pushed.needs.items()
-        for word in words
-        if word and pushed.kinds[value] != LINEAR
-    }
-    for kind, name in (
-        ("permutation", "a permutation graph"),
-        ("loops", "a graph of self-loops"),
-    ):
-        try:
-            probe = make_probe(call, 3, kind)
-            evaluate = Evaluator(probe)
-            if all(_permutes(word, evaluate, probe) for word in crossed):
-                rows = precompute_plainly(inputs, evaluate)
-                _check_equal(probe, module, rows, name, rtol)
-                return ", ".join([*done, f"equal on {name}"])
-        except _NotApplicableError:
-            continue
-    return ", ".join(done)
+    skipped = []
+    for attempt in permutation_graphs(call, pushed):
+        reason = attempt.reason
+        if not reason:
+            try:
+                rows = _rows_on(attempt.probe, inputs)
+                _check_equal(attempt.probe, module, rows, attempt.graph, rtol)
+                done.append(f"equal on {attempt.graph}")
+                break
+            except _NotApplicableError as error:
+                reason = f"the model does not run there: {error}"
+        skipped.append(f"not compared on {attempt.graph}: {reason}")
+    # The first reason is that of the graph that would show most.
+    return "; ".join([", ".join(done), *skipped[:1]])
+
+
+def _rows_on(probe: ModelCall, inputs: list[Input]) -> InputRows:
+    """Compute the inputs on a probe, if the model runs there."""
+    try:
+        return precompute_plainly(inputs, Evaluator(probe))
+    except Exception as error:
+        raise _NotApplicableError(first_line(error)) from error
 
 
 def _tolerance(pushed: Pushed) -> float:
@@ -183,19 +185,6 @@ class _NotApplicableError(Exception):
     """Raised where the model does not run on a graph of this kind."""
 
 
-def _permutes(word: Word, evaluate: Evaluator, probe: ModelCall) -> bool:
-    """Return whether a word only reorders the nodes."""
-    n = probe.num_nodes
-    matrix = apply_word(word, torch.eye(n), evaluate)
-    ones = torch.isclose(matrix, torch.ones(()), atol=1e-5)
-    zeros = torch.isclose(matrix, torch.zeros(()), atol=1e-5)
-    return bool(
-        (ones | zeros).all()
-        and (ones.sum(0) == 1).all()
-        and (ones.sum(1) == 1).all()
-    )
-
-
 def _with_parameters(module: LCModule, probe: ModelCall) -> LCModule:
     """Copy the LC version, with the parameters of a probe's model."""
     made = copy.deepcopy(module)
@@ -217,7 +206,7 @@ def _check_equal(
         try:
             expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
         except Exception as error:
-            raise _NotApplicableError from error
+            raise _NotApplicableError(first_line(error)) from error
     _compare(found, expected, f"on {name}", rtol)
 
 

@@ -190,7 +190,7 @@ class _Emitter:
             (source,) = values
             return self._take(source, [word for _, _, word in found])
         parts = [
-            self._inputs[v, word] if kind == "input" else self._take(v, [word])
+            self._input(v, word) if kind == "input" else self._take(v, [word])
             for kind, v, word in found
         ]
         if len(parts) == 1:
@@ -200,6 +200,23 @@ class _Emitter:
         return self._graph.create_node(
             "call_function", stack_words, (parts,), options, "rows"
         )
+
+    def _input(self, value: Value, word: Word) -> fx.Node:
+        """Return an input, or write a sum of inputs."""
+        if (value, word) not in self._inputs:
+            terms = [
+                self._inputs[item]
+                if factor == 1
+                else self._graph.call_function(
+                    operator.mul, (self._inputs[item], factor)
+                )
+                for factor, item in self._pushed.sums[value, word]
+            ]
+            total = terms[0]
+            for term in terms[1:]:
+                total = self._graph.call_function(operator.add, (total, term))
+            self._inputs[value, word] = total
+        return self._inputs[value, word]
 
     def _take(self, value: Value, words: Sequence[Word]) -> fx.Node:
         """Return the rows of an operation at some of its words."""

@@ -65,9 +65,10 @@ class Evaluator:
             # DGL lists the edges, copies them, and sorts what it needs.
             source = self.graph(base)
             made = graph_bytes(source)
-            with self.memory.holding(2 * made, f"dgl.{name}"):
-                self._graphs[key] = self._derive(name, source, args, kwargs)
-            self.memory.hold(made, f"the graph that dgl.{name} made")
+            with self.memory.holding(2 * made, f"the graph of {name}"):
+                found = self._derive(name, source, args, kwargs)
+            self.memory.hold(graph_bytes(found), f"the graph of {name}")
+            self._graphs[key] = found
         return self._graphs[key]
 
     def _derive(
@@ -79,7 +80,7 @@ class Evaluator:
         if name in COMPUTED:
             # Most of these make matrices of nodes by nodes.
             size = 16 * source.num_nodes() ** 2
-            with self.memory.holding(size, f"dgl.{name}"):
+            with self.memory.holding(size, f"the graph of {name}"):
                 return compute_graph(name, args, source)
         return getattr(dgl, name)(source, *args, **dict(kwargs))
 
@@ -126,7 +127,7 @@ class Evaluator:
         with self.memory.holding(2 * self._bytes(value), what):
             found = self._evaluate(value)
         # A view of another tensor takes nothing, which is not known here.
-        size = sum(tensor.nbytes for tensor in tensors_in(found))
+        size = sum(map(_tensor_bytes, tensors_in(found)))
         self.memory.hold(size, what)
         self._held += size
         return found
@@ -147,6 +148,9 @@ class Evaluator:
         graphs = [*self.call.graphs.values(), *self._graphs.values()]
         nodes = self.call.num_nodes
         edges = max(graph.num_edges() for graph in graphs)
+        if value.example.layout is not torch.strided:
+            # A matrix of the graph has a number and two ids for each edge.
+            return (edges + nodes) * (value.example.element_size() + 16)
         sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
 
         def size(dim: Any) -> int:
@@ -154,6 +158,10 @@ class Evaluator:
                 return dim.rows * nodes
             return sizes.get(dim, dim)
 
+        if value.example.layout != torch.strided:
+            # Both indices of each entry, of which there are about as many as
+            # edges, and its value.
+            return (edges + nodes) * (16 + value.example.element_size())
         return prod(map(size, value.dims)) * value.example.element_size()
 
     def _evaluate(self, value: Value) -> Any:
@@ -210,6 +218,15 @@ class Evaluator:
                 "was called",
             )  # fmt: skip
         return features[name]
+
+
+def _tensor_bytes(tensor: torch.Tensor) -> int:
+    """Count the bytes of a tensor, dense or sparse."""
+    if tensor.layout == torch.strided:
+        return tensor.nbytes
+    # Both indices of each entry, and its value.
+    entries = tensor._nnz()
+    return entries * (16 + tensor.element_size())
 
 
 def graph_bytes(graph: dgl.DGLGraph) -> int:

@@ -30,9 +30,14 @@ class Diagonal:
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of words with constant coefficients, as one filter."""
+    """A sum of words with constant coefficients, as one filter.
+
+    ``self_loops``: whether it is an aggregation with self-loops, D (A + I),
+    which is not written as a sum of others.
+    """
 
     terms: tuple[tuple[float, tuple], ...]
+    self_loops: bool = False
 
 
 Letter = Aggregate | Diagonal | Polynomial

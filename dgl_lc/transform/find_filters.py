@@ -3,8 +3,6 @@
 import operator
 from typing import Any
 
-import torch
-
 from . import causes
 from .causes import Cause
 from .filter_words import Aggregate, Diagonal, Letter
@@ -41,7 +39,7 @@ class FilterFinder:
             and (weight is None or _one_for_each_edge(weight))
         )
         if linear and source.data:
-            if op == "copy_lhs" or _is_ones(weight):
+            if op == "copy_lhs":
                 return source, Aggregate(graph)
             return source, Aggregate(graph, weight, op == "div")
         if value.static:
@@ -114,15 +112,6 @@ def _one_for_each_edge(weight: Any) -> bool:
     if not isinstance(weight, Value) or not weight.static:
         return False
     return weight.dims[:1] == ("E",) and all(d == 1 for d in weight.dims[1:])
-
-
-def _is_ones(weight: Value | None) -> bool:
-    """Return whether edge weights are ones, made by torch.ones."""
-    if weight is None or weight.op != "call":
-        return False
-    if weight.name in ("to", "float", "double", "reshape", "view"):
-        return _is_ones(weight.args[0])
-    return weight.target is torch.ones
 
 
 def _scales(factor: Any, rows: Any, result: Value) -> bool:

@@ -18,6 +18,7 @@ from ..row_programs.written_rows import write_items
 from ..storage.input_store import StoredInputs
 from ..training.loader import HopLoader
 from . import causes
+from .assumptions import check_assumptions
 from .drawing.draw_lc import draw_lc
 from .drawing.svg import escape
 from .drawing.svg_file import write_svg
@@ -106,11 +107,21 @@ class LCVersion:
         with torch.no_grad():
             if call.on_disk or out is not None:
                 found = precompute_steps(
-                    self.inputs, call, self._guards, *options, out, resume
+                    self.inputs,
+                    call,
+                    self._guards,
+                    self._pushed.assumptions,
+                    *options,
+                    out,
+                    resume,
                 )
             else:
                 found = precompute_inputs(
-                    self.inputs, call, self._guards, *options
+                    self.inputs,
+                    call,
+                    self._guards,
+                    self._pushed.assumptions,
+                    *options,
                 )
         if isinstance(found, InputRows):
             found.names = [entry.formula for entry in self.inputs]
@@ -173,7 +184,9 @@ class LCVersion:
         graph = next(iter(call.graphs.values()))
         chosen = check_nodes(graph, nodes)
         with torch.no_grad():
-            check_guards(self._guards, Evaluator(call))
+            evaluate = Evaluator(call)
+            check_guards(self._guards, evaluate)
+            check_assumptions(self._pushed.assumptions, evaluate)
         return measure_drift(
             call, self.module, self.inputs, self._pushed, chosen, samples
         )

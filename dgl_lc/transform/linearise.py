@@ -65,7 +65,8 @@ def is_replaced(value: Value, pushed: Pushed) -> bool:
     """Return whether an operation does not commute with aggregation."""
     if value not in pushed.needs or value in pushed.scaled:
         return False
-    if value in pushed.exact_biases:
+    if value in pushed.exact_biases or value.counted is not None:
+        # A lookup of categories is needed without a word only.
         return False
     return pushed.kinds[value] != LINEAR
 

@@ -71,12 +71,28 @@ class MadeValues:
         like = next(arg for arg in args if isinstance(arg, Value))
         return self.make("call", function, args, dims, like)
 
+    def parameter(self, name: str, like: Value) -> Value:
+        """Make a parameter of the model, by its name."""
+        made = self.make("param", name, (), (), like)
+        made.learned, made.dims = True, tuple(made.example.shape)
+        return made
+
+    def constant(self, tensor: torch.Tensor, like: Value) -> Value:
+        """Make a constant tensor."""
+        made = Value(
+            self._next_id, "const", None, (), {}, like.where, tensor,
+            dims=tuple(tensor.shape), line=like.line,
+        )  # fmt: skip
+        self._next_id += 1
+        self._new.append(made)
+        return made
+
     def make(
         self, op: str, target: Any, args: tuple, dims: tuple, like: Value,
         kwargs: dict | None = None,
     ) -> Value:  # fmt: skip
         """Make a value; it is called where the value ``like`` is."""
-        key = (op, target, args, tuple((kwargs or {}).items()))
+        key = (op, target, _frozen(args), _frozen(kwargs or {}))
         if key in self._known:
             return self._known[key]
         made = Value(
@@ -84,7 +100,8 @@ class MadeValues:
             dims=dims, line=like.line,
         )  # fmt: skip
         used = arguments_of(made)
-        made.data = op not in ("call", "module") or any(v.data for v in used)
+        of_graph = op in ("aggregate", "edges", "graph")
+        made.data = of_graph or any(v.data for v in used)
         made.random = any(v.random for v in used)
         made.learned = any(v.learned for v in used)
         if op == "module":
@@ -94,3 +111,14 @@ class MadeValues:
         self._new.append(made)
         self._known[key] = made
         return made
+
+
+def _frozen(item: Any) -> Any:
+    """Turn lists and dicts into tuples, which can be keys."""
+    if isinstance(item, (list, tuple)):
+        return (type(item).__name__, *map(_frozen, item))
+    if isinstance(item, dict):
+        return tuple((key, _frozen(part)) for key, part in item.items())
+    if isinstance(item, slice):
+        return ("slice", _frozen((item.start, item.stop, item.step)))
+    return item

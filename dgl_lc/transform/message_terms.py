@@ -7,10 +7,12 @@ them a fixed weight times a value of the edge's source or target:
 - W (w_e h_u), for linear functions, is w_e times (W h) of the source.
 """
 
+import dataclasses
 import operator
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from .linearity import LINEAR
 from .made_values import MadeValues
@@ -76,6 +78,8 @@ class TermFinder:
         args, target = value.args, value.target
         if target is typed_product:
             return self._typed(*args)
+        if value.name in ("cat", "concat", "concatenate"):
+            return self._through(value) or self._joined(value)
         if value.op == "call" and not value.kwargs:
             if target is operator.neg:
                 return _scaled(self._known(args[0]), -1.0)
@@ -260,14 +264,61 @@ class TermFinder:
             return None if made is None else [Term(1.0, end, made)]
         if len(set(parts)) > 1 or value.static:
             return None
-        found = []
+        found: list[Term] = []
+        without_bias = self._without_bias(value)
         for term in forms[0] or ():
             if term.end == "e":
                 return None
-            made = self._on_nodes(value, {parts[0]: term.rows})
-            if made is None or self._kinds.of(made) != LINEAR:
+            rows = {parts[0]: term.rows}
+            if without_bias is not None and not found:
+                # The bias of a layer is added once, with the first term.
+                if term[::3] != (1.0, None):
+                    return None
+                made = self._on_nodes(value, rows)
+            else:
+                made = self._on_nodes(without_bias or value, rows)
+                if made is not None and self._kinds.of(made) != LINEAR:
+                    return None
+            if made is None:
                 return None
             found.append(term._replace(rows=made))
+        return found
+
+    def _without_bias(self, value: Value) -> Value | None:
+        """Return a linear layer with a bias as one without, if it is one."""
+        linear = nn.functional.linear
+        if value.op == "module":
+            module = self._kinds.module(value)
+            if not isinstance(module, nn.Linear) or module.bias is None:
+                return None
+            weight = self._values.parameter(f"{value.target}.weight", value)
+            args = (value.args[0], weight)
+        elif value.target is linear and len(value.args) == 3:
+            args = value.args[:2]
+        else:
+            return None
+        return dataclasses.replace(
+            value, op="call", target=linear, args=args, kwargs={}
+        )
+
+    def _joined(self, value: Value) -> Form:
+        """Return the terms of joined columns, each beside columns of zeros."""
+        dim = value.kwargs.get("dim", (*value.args, 0, 0)[1])
+        if len(value.dims) != 2 or dim not in (1, -1):
+            return None
+        parts = value.args[0]
+        widths = [part.dims[-1] for part in parts]
+        found: list[Term] = []
+        for place, part in enumerate(parts):
+            form = self._known(part)
+            if not form or any(term.end == "e" for term in form):
+                return None
+            around = (sum(widths[:place]), sum(widths[place + 1 :]))
+            for term in form:
+                pad = (term.rows, around)
+                dims = ("N", sum(widths))
+                made = self._values.call(nn.functional.pad, pad, dims)
+                found.append(term._replace(rows=made))
         return found
 
     def _on_nodes(self, value: Value, rows: dict[Value, Value]) -> Value | None:

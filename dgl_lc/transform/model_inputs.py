@@ -5,13 +5,11 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import torch
 
 from ..row_programs.needs import NeededInput, Needs
 from .filter_words import (
-    Aggregate,
     Diagonal,
     NormedAggregate,
     Polynomial,
@@ -53,7 +51,7 @@ class FilterNames:
 
     def __init__(self, inputs: Sequence[tuple[Value, Word]]) -> None:
         self.units: dict[Unit, str] = {}
-        every = [unit for _, word in inputs for unit in units_of(word)]
+        every = [unit for _, word in inputs for unit in _all_units(word)]
         for kind, letter in (
             (NormedAggregate, "S"),
             (Polynomial, "P"),
@@ -66,6 +64,10 @@ class FilterNames:
 
     def formula(self, value: Value, word: Word) -> str:
         """Write a word on a value as a formula."""
+        return f"{self.product(word)} {source_name(value)}".strip()
+
+    def product(self, word: Word) -> str:
+        """Write a word as a product of filters: ``S² D``."""
         powers: list[list] = []
         for unit in units_of(word):
             if powers and powers[-1][0] == unit:
@@ -76,12 +78,16 @@ class FilterNames:
             self.units[unit] + (str(k).translate(_ABOVE) if k > 1 else "")
             for unit, k in powers
         ]
-        return " ".join([*parts, source_name(value)])
+        return " ".join(parts)
 
-    def describe(self) -> Iterator[str]:
-        """Yield a line for each name that says what it stands for."""
-        for unit, name in self.units.items():
-            yield f"{name} = {_describe(unit)}"
+
+def _all_units(word: Word) -> Iterator[Unit]:
+    """Yield the filters of a word, and those that polynomials are made of."""
+    for unit in units_of(word):
+        if isinstance(unit, Polynomial) and not unit.self_loops:
+            for _, term in unit.terms:
+                yield from _all_units(term)
+        yield unit
 
 
 _ABOVE = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -145,30 +151,3 @@ def source_name(value: Value) -> str:
     if len(inner) == 1 and inner[0].op != "number":
         return f"{value.name}({source_name(inner[0])})"
     return f"{value.name}({'…' if inner else ''})"
-
-
-def _describe(unit: Unit) -> str:
-    """Write what a unit is: ``diag · A(g) · diag``."""
-    if isinstance(unit, NormedAggregate):
-        parts = ["diag · " if unit.left else "", _adjacency(unit.aggregate),
-                 " · diag" if unit.right else ""]  # fmt: skip
-        return "".join(parts)
-    if isinstance(unit, Diagonal):
-        return f"diag({source_name(unit.factor)})"
-    terms = []
-    for coefficient, word in unit.terms:
-        letters = " ".join(_describe(u) for u in units_of(word))
-        terms.append(f"{coefficient:.4g} ({letters})" if word
-                     else f"{coefficient:.4g} I")  # fmt: skip
-    return " + ".join(terms)
-
-
-def _adjacency(letter: Aggregate) -> str:
-    """Write an aggregation with its graph and what that is derived by."""
-    graph: Any = letter.graph
-    steps = []
-    while not isinstance(graph, str):
-        steps.append(graph[0])
-        graph = graph[1]
-    name = f"A({graph}{''.join(f', {s}' for s in reversed(steps))})"
-    return name if letter.weight is None else f"weighted {name}"

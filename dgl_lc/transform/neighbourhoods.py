@@ -47,7 +47,9 @@ class Parts:
         if self._polynomials is not None and not value.static:
             folded = self._polynomials.foldable(value)
             if folded is not None:
-                return folded
+                source, word = folded
+                one = word[0] if len(word) == 1 else Polynomial(((1.0, word),))
+                return source, one
         return self._filters.letter(value)
 
     def of(self, value: Value) -> list[Value] | None:

@@ -28,28 +28,29 @@ class PolynomialFinder:
         self._fold = fold
         self._forms: dict[int, Form] = {}
 
-    def foldable(self, value: Value) -> tuple[Value, Polynomial] | None:
-        """Return (source, polynomial) if a value should be one filter."""
+    def foldable(self, value: Value) -> tuple[Value, Word] | None:
+        """Return (source, word) if sums in a value should be one filter."""
         if not _is_float_rows(value):
             return None
         form = self._form(value)
         if len(form) != 1:
             return None
         ((source, words),) = form.items()
-        if source is value or source.row_dim != 0:
+        if source is value or source.row_dim != 0 or not words:
             return None
-        if len(words) == 1 and not (
-            source.static and 1.0 not in words.values()
-        ):
+        if max(map(degree, words)) == 0 and not source.static:
             return None
-        if max(map(degree, words)) == 0:
+        ((word, coefficient),) = list(words.items())[:1]
+        if len(words) == 1 and coefficient == 1:
+            # Without a sum, the letters are found one after the other.
+            summed = any(isinstance(letter, Polynomial) for letter in word)
+            return (source, word) if summed else None
+        if not source.static and (not self._fold or len(words) == 1):
             return None
-        if source.static or self._fold or _is_normed(words):
-            terms = sorted(
-                ((c, w) for w, c in words.items()), key=lambda t: len(t[1])
-            )
-            return source, Polynomial(tuple(terms))
-        return None
+        terms = sorted(
+            ((c, w) for w, c in words.items()), key=lambda t: len(t[1])
+        )
+        return source, (Polynomial(tuple(terms)),)
 
     def _form(self, value: Value) -> Form:
         """Return a value as a sum of words times sources."""
@@ -103,21 +104,34 @@ class PolynomialFinder:
                 for word, factor in words.items():
                     longer = letters + word
                     sums[longer] = sums.get(longer, 0.0) + coefficient * factor
-        return total
+        return {
+            origin: _with_self_loops(
+                {word: c for word, c in words.items() if c != 0}
+            )
+            for origin, words in total.items()
+        }
 
 
-def _is_normed(words: dict[Word, float]) -> bool:
-    """Return whether it is diag (A + I): an aggregation with self-loops."""
+def _with_self_loops(words: dict[Word, float]) -> dict[Word, float]:
+    """Write diag (A + I), an aggregation with self-loops, as one filter."""
     if len(words) != 2 or len(set(words.values())) > 1:
-        return False
+        return words
     short, long = sorted(words, key=len)
-    return (
-        len(short) == 1
-        and isinstance(short[0], Diagonal)
-        and long[:1] == short
-        and isinstance(long[1], Aggregate)
-        and degree(long) == 1
-    )
+    if not short or not isinstance(short[0], Diagonal):
+        return words
+    rest = short[1:]
+    norm, aggregated = long[:1], long[1 : len(long) - len(rest)]
+    if norm != short[:1] or long[len(long) - len(rest) :] != rest:
+        return words
+    if not aggregated or not isinstance(aggregated[0], Aggregate):
+        return words
+    if rest and isinstance(rest[0], Aggregate):
+        # The diagonal is the norm of that aggregation.
+        return words
+    if degree(aggregated) != 1:
+        return words
+    looped = Polynomial(((1.0, norm), (1.0, norm + aggregated)), True)
+    return {(looped, *rest): words[short]}
 
 
 def _is_float_rows(value: Any) -> bool:

@@ -17,6 +17,7 @@ from ..precompute import block_aggregate
 from ..precompute.checks import check_dtype, check_nodes
 from ..precompute.device import find_device
 from .apply_words import diagonal_values, edge_weight, scale
+from .assumptions import Assumption, check_assumptions
 from .evaluate import Evaluator, check_guards
 from .filter_words import Diagonal, NormedAggregate, Polynomial, Unit
 from .input_rows import InputRows
@@ -34,6 +35,7 @@ def precompute_inputs(
     inputs: list[Input],
     call: ModelCall,
     guards: list[Guard],
+    assumptions: tuple[Assumption, ...],
     nodes: Any = None,
     memory: int | str | None = None,
     dtype: torch.dtype | None = None,
@@ -50,6 +52,7 @@ def precompute_inputs(
         count.hold(chosen.nbytes, "ids of the nodes asked for")
     evaluate = Evaluator(call, count)
     check_guards(guards, evaluate)
+    check_assumptions(assumptions, evaluate)
     evaluate.forget()
     # A GPU that can't be used gives way to the CPU, with one warning.
     gpu = find_device(device)

@@ -13,14 +13,18 @@ from typing import NoReturn
 import torch
 
 from . import causes
+from .assumptions import Assumption
+from .equal_words import EqualWords
 from .evaluate import refuse_trouble
 from .filter_words import Aggregate, Diagonal, Polynomial, Word, degree
 from .find_filters import FilterFinder
+from .input_basis import find_basis
 from .linearity import LINEAR
 from .polynomials import PolynomialFinder
-from .pushed import Place, Pushed
+from .pushed import Place, Pushed, StaticAtWord
 from .recognise import OperationKinds
 from .refusals import refuse, refuse_value
+from .simplify import Simplified
 from .tracing.values import (
     Trace,
     Value,
@@ -39,13 +43,19 @@ _MOST_WORDS = 5_000
 
 
 def push(
-    trace: Trace, kinds: OperationKinds, fold: bool, exact_bias: bool,
+    simplified: Simplified,
+    kinds: OperationKinds,
+    words: EqualWords,
+    fold: bool,
+    exact_bias: bool,
     max_inputs: int = 256,
-) -> Pushed:  # fmt: skip
+) -> Pushed:
     """Push all filters of a model down to its inputs.
 
     Parameters
     ----------
+    words : EqualWords
+        Finder of words that are equal as products: they become one.
     fold : bool
         Whether every polynomial with constant coefficients becomes one
         filter.
@@ -54,21 +64,25 @@ def push(
     max_inputs : int
         Number of inputs above which the model is refused.
     """
-    check_outputs(trace)
-    return _Pusher(trace, kinds, fold, exact_bias, max_inputs).push()
+    check_outputs(simplified.trace)
+    pusher = _Pusher(
+        simplified.trace, kinds, words, fold, exact_bias, max_inputs
+    )
+    return pusher.push(simplified.assumptions)
 
 
 class _Pusher:
     """Decides for every value and word what becomes of it."""
 
     def __init__(
-        self, trace: Trace, kinds: OperationKinds, fold: bool,
-        exact_bias: bool, max_inputs: int,
+        self, trace: Trace, kinds: OperationKinds, words: EqualWords,
+        fold: bool, exact_bias: bool, max_inputs: int,
     ) -> None:  # fmt: skip
         self._max_inputs = max_inputs
         # Pushing adds values: products of edge weights, a column of ones.
         self._trace = Trace(list(trace.values), trace.guards, trace.output)
         self._kinds = kinds
+        self._words = words
         self._filters = FilterFinder(self._trace)
         self._polynomials = PolynomialFinder(self._filters, fold)
         self._ones = _add_ones(self._trace) if exact_bias else None
@@ -79,7 +93,7 @@ class _Pusher:
         self._inputs: dict[tuple[Value, Word], None] = {}
         self._folded: dict[Polynomial, None] = {}
 
-    def push(self) -> Pushed:
+    def push(self, assumptions: tuple[Assumption, ...]) -> Pushed:
         """Find all operations and inputs that the output needs."""
         for value in values_in(self._trace.output):
             self._need(value, ())
@@ -96,27 +110,26 @@ class _Pusher:
                 "the output", "does not depend on the features",
                 "Pass the features too: lc_transform(model, g, x)",
             )  # fmt: skip
-        if len(self._inputs) > self._max_inputs:
-            self._refuse_number(f"{len(self._inputs):,}")
         needs = self._sorted_needs()
+        inputs, sums = find_basis(
+            sorted(self._inputs, key=_by_length), self._words.normal
+        )
+        if len(inputs) > self._max_inputs:
+            self._refuse_number(f"{len(inputs):,}")
         return Pushed(
             trace=self._trace,
             num_nodes=self._kinds.num_nodes,
             needs=needs,
-            inputs=tuple(
-                sorted(
-                    self._inputs,
-                    key=lambda item: (item[0].id, degree(item[1]),
-                                      len(item[1])),
-                )
-            ),
+            inputs=tuple(inputs),
+            sums=sums,
             kinds={value: self._kinds.of(value) for value in needs},
             places=self._places,
             exact_biases=frozenset(filter(self._is_exact_bias, needs)),
             ones=self._ones,
             scaled=frozenset(filter(self._scales_rows, needs)),
             folded=tuple(self._folded),
-        )  # fmt: skip
+            assumptions=(*assumptions, *self._words.assumptions),
+        )
 
     def _sorted_needs(self) -> dict[Value, tuple[Word, ...]]:
         """Return the words of each operation, shorter ones first."""
@@ -183,20 +196,20 @@ class _Pusher:
             if not value.data:
                 return Place("shared", value, ())
             step = self._step(value, word)
-            if step is None:
+            if step is not None:
+                value, letters = step
+                word = word + letters
+            elif word and value.counted is not None:
+                value = _counted(value)
+            else:
                 break
-            value, letters = step
-            word = word + letters
         if value.op == "number" or value.count is not None:
             return Place("shared", value, ())
         turned = value.node_rows is not None and value.row_dim != 0
         made = turned or _is_transparent(value) or _is_zeros(value)
         if value.static and not made:
-            if value.target is torch.zeros:
-                # Filters of zeros are zeros.
-                word = ()
             self._check_input(value, word)
-            return Place("input", value, word)
+            return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):
             refuse_value(
                 causes.LEARNED_EDGE_WEIGHTS, value,
@@ -205,16 +218,17 @@ class _Pusher:
                 "Use fixed edge weights, or a model without attention",
             )  # fmt: skip
         self._kinds.of(value)  # refuses what is not row-wise
-        return Place("op", value, word)
+        return Place("op", value, self._words.normal(word))
 
     def _step(self, value: Value, word: Word) -> tuple[Value, Word] | None:
         """Return the next letter, and the value it is applied to."""
         folded = self._polynomials.foldable(value)
         if folded is not None:
-            origin, polynomial = folded
-            if not origin.static:
-                self._folded[polynomial] = None
-            return origin, (polynomial,)
+            origin, letters = folded
+            for letter in () if origin.static else letters:
+                if isinstance(letter, Polynomial) and not letter.self_loops:
+                    self._folded[letter] = None
+            return folded
         found = self._filters.letter(value)
         if found is None:
             return None
@@ -292,10 +306,26 @@ class _Pusher:
         return [v for v in arguments_of(value) if v.data]
 
 
+def _by_length(item: StaticAtWord) -> tuple:
+    value, word = item
+    return value.id, degree(word), len(word)
+
+
 def _is_zeros(value: Value) -> bool:
     """Return whether it is zeros, which stay zeros at every word."""
     made = value.op == "call" and value.target is torch.zeros
     return made and value.row_dim == 0 and value.example.is_floating_point()
+
+
+def _counted(value: Value) -> Value:
+    """Return an embedding as a function of one-hot columns, or refuse it."""
+    if isinstance(value.counted, Value):
+        return value.counted
+    return refuse_value(
+        causes.INTEGERS, value,
+        f"is an embedding that is aggregated, and {value.counted}",
+        "Give fewer categories, or pass floating-point features",
+    )  # fmt: skip
 
 
 def _is_transparent(value: Value) -> bool:

@@ -7,8 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from .assumptions import Assumption
 from .filter_words import Polynomial, Word
 from .tracing.values import Trace, Value
+
+#: A static value at a word: what can be precomputed.
+StaticAtWord = tuple[Value, Word]
+
+#: An input that is computed from others: their coefficients.
+InputSum = tuple[tuple[float, StaticAtWord], ...]
 
 
 class Place(NamedTuple):
@@ -18,7 +25,8 @@ class Place(NamedTuple):
     ----------
     kind : str
         "op": the result of a row-wise operation, on rows at a word;
-        "input": a static value at a word, which is precomputed;
+        "input": a static value at a word, which is precomputed, or a sum
+        of those;
         "shared": a value that does not depend on nodes, such as a weight.
     value : Value
         The operation, the static value, or the shared value.
@@ -44,7 +52,9 @@ class Pushed:
     needs : dict of Value to tuple of Word
         Words that each row-wise operation is needed at.
     inputs : tuple of (Value, Word)
-        Static values, with the words that they are needed at.
+        Static values at words that have to be precomputed.
+    sums : dict of (Value, Word) to tuple
+        Static values at words that are sums of inputs, with coefficients.
     kinds : dict of Value to str
         Kind of each operation in ``needs``: linear, bias, non-linear,
         dropout or batch norm.
@@ -58,18 +68,22 @@ class Pushed:
         Operations that multiply each row by a static number.
     folded : tuple of Polynomial
         Sums of filters of learned values that became one filter.
+    assumptions : tuple
+        What has to hold on a graph for this to be right.
     """
 
     trace: Trace
     num_nodes: int
     needs: Mapping[Value, tuple[Word, ...]]
-    inputs: tuple[tuple[Value, Word], ...]
+    inputs: tuple[StaticAtWord, ...]
+    sums: Mapping[StaticAtWord, InputSum]
     kinds: Mapping[Value, str]
     places: Mapping[tuple[Value, Word], Place]
     exact_biases: frozenset[Value]
     ones: Value | None
     scaled: frozenset[Value]
     folded: tuple[Polynomial, ...]
+    assumptions: tuple[Assumption, ...]
 
     def place(self, value: Value, word: Word) -> Place:
         """Return where a value at a word is found."""

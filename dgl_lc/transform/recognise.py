@@ -3,6 +3,7 @@
 There is no list of operations: each one is run on rows of the probe.
 """
 
+import copy
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -64,6 +65,10 @@ class OperationKinds:
         self._model = model
         self.num_nodes = num_nodes
         self._found: dict[int, str] = {}
+
+    def module(self, value: Value) -> nn.Module:
+        """Return the module that a value calls."""
+        return self._model.get_submodule(value.target)
 
     def of(self, value: Value) -> str:
         """Return the kind of an operation, or refuse what mixes nodes."""
@@ -159,7 +164,7 @@ class OperationKinds:
                 for rows in (some, every.flip(0)):
                     part = _outputs(function, value, rows, _as_is, _noise)
                     _check_rows(value, whole, part, rows, n)
-                return linearity(partial(_outputs, function, value), generator)
+                return self._linearity(function, value)
         except LCError:
             raise
         except Exception as error:
@@ -171,6 +176,24 @@ class OperationKinds:
             ) from error  # fmt: skip
         finally:
             self._model.train(mode)
+
+    def _linearity(self, function: Callable, value: Value) -> str:
+        """Test in float64 whether it is linear, if the operation allows it.
+
+        In float32, a bias of 1 is lost in the rounding of large numbers, and
+        small non-linear terms are lost beside a bias.
+        """
+        seed = value.id + 1
+        try:
+            if isinstance(function, nn.Module):
+                function = copy.deepcopy(function).double()
+            outputs = partial(_outputs, function, value, dtype=torch.float64)
+            return linearity(outputs, torch.Generator().manual_seed(seed))
+        except Exception:
+            # Some operations have no version for float64.
+            function = callable_of(value, self._model)
+            outputs = partial(_outputs, function, value)
+            return linearity(outputs, torch.Generator().manual_seed(seed))
 
 
 def _dropout(value: Value) -> str:
@@ -228,10 +251,20 @@ def _outputs(
     rows: torch.Tensor,
     change: Callable[[torch.Tensor], torch.Tensor],
     of: Callable[[Value], torch.Tensor] = _example,
+    dtype: torch.dtype | None = None,
 ) -> list[torch.Tensor]:
-    """Run an operation on some rows of its arguments, changed."""
+    """Run an operation on some rows of its arguments, changed.
+
+    ``dtype``: type that all floating-point arguments are converted to.
+    """
 
     def take(leaf: Any) -> Any:
+        found = unconverted(leaf)
+        if dtype is None or not isinstance(found, torch.Tensor):
+            return found
+        return found.to(dtype) if found.is_floating_point() else found
+
+    def unconverted(leaf: Any) -> Any:
         if not isinstance(leaf, Value):
             return in_evaluation(leaf)
         if leaf.op == "number" or leaf.count is not None:
@@ -240,7 +273,9 @@ def _outputs(
             return leaf.example
         dim, each = leaf.node_rows
         example = of(leaf).index_select(dim, rows_of_nodes(rows, each))
-        return change(example) if example.is_floating_point() else example
+        if not example.is_floating_point():
+            return example
+        return change(example if dtype is None else example.to(dtype))
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
     return tensors_in(function(*args, **kwargs))

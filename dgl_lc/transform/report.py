@@ -4,8 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .._common.bytes import format_bytes
+from .describe_filters import describe_filters
 from .drawing.report_html import report_html
 from .drift import Drift, LazyDrift
+from .evaluate import Evaluator
 from .filter_words import degree
 from .linearity import AFFINE, LINEAR
 from .model_inputs import FilterNames, Input
@@ -104,10 +106,12 @@ class Report:
 
     def __str__(self) -> str:
         formulas = ", ".join(map(str, self.inputs))
+        several = len(self.inputs) > 1
         lines = [
             f"inputs: {formulas}",
             *(f"  {line}" for line in self.filters),
-            f"cost: {len(self.inputs)} inputs, {self.columns} columns, "
+            f"cost: {len(self.inputs)} {'inputs' if several else 'input'}, "
+            f"{self.columns} columns, "
             f"{format_bytes(self.bytes)} for {self.num_nodes:,} nodes",
         ]
         if self.folded:
@@ -153,14 +157,18 @@ def make_report(
     commuted: list[Commuted],
     num_nodes: int,
     checked: str,
+    evaluate: Evaluator,
 ) -> Report:
-    """Write the report of a transformation that was checked."""
-    names = FilterNames(pushed.inputs)
+    """Write the report of a transformation that was checked.
+
+    ``evaluate`` evaluates static values on a random probe.
+    """
+    filters = describe_filters(FilterNames(pushed.inputs), evaluate)
     columns = sum(entry.columns for entry in inputs)
     size = sum(
         entry.columns * entry.value.example.element_size() for entry in inputs
     )
     return Report(
-        inputs, list(names.describe()), commuted, len(pushed.folded),
+        inputs, filters, commuted, len(pushed.folded),
         columns, size * num_nodes, num_nodes, checked,
     )  # fmt: skip

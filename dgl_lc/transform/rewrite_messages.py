@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from .categories import count_categories
 from .linearity import close
 from .made_values import MadeValues
 from .matrix_filters import is_product, matrix_entries, matrix_key
@@ -36,7 +37,7 @@ class _Rewriter:
     """Writes sums of messages as values of nodes."""
 
     def __init__(self, trace: Trace, probe: ModelCall) -> None:
-        self._trace = trace
+        self._trace, self._model = trace, probe.model
         self._kinds = OperationKinds(probe.model, probe.num_nodes)
         self._values = MadeValues(trace, probe)
         self._graph: Any = None
@@ -49,6 +50,10 @@ class _Rewriter:
                 self._rewrite(value)
                 values.extend(self._values.take())
             values.append(value)
+            if value.learned and not value.trouble:
+                with torch.no_grad():
+                    count_categories(value, self._values, self._model)
+                values.extend(self._values.take())
         self._trace.values[:] = _used(self._trace, values)
         for number, value in enumerate(self._trace.values):
             value.id = number
@@ -192,6 +197,8 @@ def _used(trace: Trace, values: list[Value]) -> list[Value]:
         if value not in used:
             used.add(value)
             pending += arguments_of(value)
+            if isinstance(value.counted, Value):
+                pending.append(value.counted)
             if value.op == "aggregate":
                 pending += values_in(value.target)
     computed = ("call", "module", "edges", "aggregate", "softmax", "graph")

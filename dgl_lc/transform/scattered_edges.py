@@ -41,24 +41,34 @@ def copied_rows(value: Value) -> tuple[Any, str, Value] | None:
 
 def scattered(value: Value) -> tuple[Any, Value] | None:
     """Return (graph, messages) if a value sums messages over in-edges."""
-    if value.op != "call" or len(value.args) != 4 or value.kwargs:
+    sums = value.name == "scatter_reduce" and value.args[4:] == ("sum",)
+    if value.op != "call" or value.kwargs or len(value.args) != 4 + sums:
         return None
-    if value.name not in ("index_add", "scatter_add"):
+    if not sums and value.name not in ("index_add", "scatter_add"):
         return None
-    start, dim, index, messages = value.args
+    start, dim, index, messages = value.args[:4]
     if dim != 0 or not isinstance(start, Value) or not start.static:
         return None
     if start.target is not torch.zeros or not isinstance(messages, Value):
         return None
     spread = index
-    while isinstance(spread, Value) and spread.name in _RESHAPES:
+    while isinstance(spread, Value) and _reshapes(spread):
         spread = spread.args[0]
     end = _end(spread)
     if end is None or end[1] != "v" or messages.dims[0] != "E":
         return None
-    if value.name == "scatter_add" and index.dims != messages.dims:
+    if value.name != "index_add" and index.dims != messages.dims:
         return None
     return end[0], messages
+
+
+def _reshapes(index: Value) -> bool:
+    """Return whether indices are others in another shape."""
+    if index.target is operator.getitem and not index.is_item:
+        places = index.args[1]
+        places = places if isinstance(places, tuple) else (places,)
+        return all(p is None or p == slice(None) for p in places)
+    return index.name in _RESHAPES
 
 
 def _end(index: Any) -> tuple[Any, str] | None:

@@ -14,7 +14,9 @@ from .check import check
 from .collect_problems import collect_problems
 from .compare_traces import unify
 from .emit import emit
+from .equal_words import EqualWords
 from .evaluate import Evaluator, check_guards
+from .joined_rows import split_joined_rows
 from .lc_version import LCVersion
 from .model_inputs import name_inputs, needs_of
 from .push import push
@@ -22,6 +24,7 @@ from .recognise import OperationKinds
 from .refusals import LCError, Problem, first_line, refusal, refuse
 from .report import find_commuted, make_report
 from .rewrite_messages import rewrite_messages
+from .simplify import simplify
 from .tracing.dgl_hooks import LOCK
 from .tracing.graph_transforms import keeping_edges
 from .tracing.model_call import ModelCall, read_call
@@ -176,12 +179,22 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
     try:
         probe = make_probe(call, seed)
         traced = _trace(call, probe, seed, options)
-        kinds = OperationKinds(probe.model, probe.num_nodes)
-        pushed = push(
-            traced, kinds, options.fold, options.exact_bias, options.max_inputs
-        )
         with torch.no_grad():
-            check_guards(traced.guards, Evaluator(call))
+            probes = [Evaluator(make_probe(call, k)) for k in (seed + 1, 3)]
+            real = Evaluator(call)
+            rows = split_joined_rows(traced, probe.model)
+            simplified = simplify(rows, [*probes, real])
+            kinds = OperationKinds(probe.model, probe.num_nodes)
+            words = EqualWords([Evaluator(probe), *probes], real)
+            pushed = push(
+                simplified,
+                kinds,
+                words,
+                options.fold,
+                options.exact_bias,
+                options.max_inputs,
+            )
+            check_guards(pushed.trace.guards, real)
         inputs = name_inputs(pushed.inputs)
         model = copy_model(call) if options.copy else call.model
         module = emit(model, pushed, [entry.name for entry in inputs])
@@ -189,9 +202,13 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
         exact = all(entry.is_exact for entry in commuted)
         with keeping_edges(options.ignore_edge_dropout):
             checked = check(call, module, inputs, pushed, exact)
-        report = make_report(pushed, inputs, commuted, call.num_nodes, checked)
+        report = make_report(
+            pushed, inputs, commuted, call.num_nodes, checked, probes[0]
+        )
         module._row_needs = needs_of(inputs, report.filters)
-        return LCVersion(call, module, inputs, traced.guards, report, pushed)
+        return LCVersion(
+            call, module, inputs, pushed.trace.guards, report, pushed
+        )
     except LCError:
         raise
     except Exception as error:

@@ -22,6 +22,7 @@ from dgl_lc import LCError, lc_transform
 from dgl_lc.transform import measure_drift, neighbourhoods
 from dgl_lc.transform.recognise import OperationKinds
 from dgl_lc.transform.swapped_model import SwappedModel
+from dgl_lc.transform.tracing.values import tensors_in
 
 pytestmark = [
     pytest.mark.usefixtures("double_precision"),
@@ -42,8 +43,7 @@ def transformed(name, **options):
 
 
 def outputs(output):
-    found = [output] if isinstance(output, torch.Tensor) else list(output)
-    return torch.cat([rows.flatten(1) for rows in found], 1)
+    return torch.cat([rows.flatten(1) for rows in tensors_in(output)], 1)
 
 
 def expected(model, args, kwargs, lc, nodes=slice(None)):

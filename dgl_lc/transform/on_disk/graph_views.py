@@ -6,7 +6,7 @@ adjacency matrix alone, and ``dgl.reverse`` swaps the ends of edges.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ _ADD = {
     "etype": (None,),
 }
 _REMOVE = {"etype": (None,)}
+#: Functions from graph to graph for which no edges have to be written.
+_VIEWS = ("reverse", "add_self_loop", "remove_self_loop")
 #: What to write instead of functions that would need another graph on disk.
 _INSTEAD = {
     "to_bidirected": "write the graph with build_disk_graph(add_reverse=True)",
@@ -77,24 +79,16 @@ class GraphView:
         if isinstance(key, str):
             return cls(graphs[key])
         name, base, args, kwargs = key
+        if name not in _VIEWS:
+            _refuse_graph(name)
         view = cls.of(base, graphs)
         if name == "reverse":
             return replace(view, reversed=not view.reversed)
         if name == "add_self_loop":
             _check_arguments(name, _ADD, args, kwargs)
             return replace(view, added_loops=view.added_loops + 1)
-        if name == "remove_self_loop":
-            _check_arguments(name, _REMOVE, args, kwargs)
-            return replace(view, drops_loops=True, added_loops=0)
-        advice = _INSTEAD.get(name, "derive the graph before it is written")
-        return refuse(
-            causes.NOT_ON_DISK,
-            "",
-            f"dgl.{name}",
-            "is not known for a graph on disk, whose edges would have to be "
-            "written again",
-            f"Derive the graph outside of forward: {advice}",
-        )
+        _check_arguments(name, _REMOVE, args, kwargs)
+        return replace(view, drops_loops=True, added_loops=0)
 
     @property
     def has_loops(self) -> bool:
@@ -132,6 +126,20 @@ class GraphView:
             self.drops_loops,
             self.added_loops,
         ]
+
+
+def _refuse_graph(name: str) -> NoReturn:
+    """Refuse a graph whose edges are not those on disk."""
+    what = "a product with a matrix" if name == "matrix" else f"dgl.{name}"
+    advice = _INSTEAD.get(name, "write the graph that it stands for")
+    refuse(
+        causes.NOT_ON_DISK,
+        "",
+        what,
+        "is not known for a graph on disk, whose edges would have to be "
+        "written again",
+        f"Derive the graph outside of forward: {advice}",
+    )
 
 
 def _check_arguments(

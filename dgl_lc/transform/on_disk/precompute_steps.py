@@ -30,6 +30,7 @@ from ...storage.input_store import (
     write_inputs,
 )
 from ...storage.keys import array_key, is_unread
+from ..assumptions import Assumption, check_assumptions
 from ..evaluate import check_guards
 from ..filter_words import Aggregate, Diagonal, Word
 from ..input_rows import InputRows
@@ -50,6 +51,7 @@ def precompute_steps(
     inputs: list[Input],
     call: ModelCall,
     guards: list[Guard],
+    assumptions: tuple[Assumption, ...],
     nodes: Any = None,
     memory: int | str | None = None,
     dtype: torch.dtype | None = None,
@@ -75,6 +77,7 @@ def precompute_steps(
         _check_one_kind(call)
     evaluate: StaticValues = values or StaticValues(call, count)
     check_guards(guards, evaluate)
+    check_assumptions(assumptions, evaluate)
     evaluate.forget()
     # A GPU that can't be used gives way to the CPU, with one warning.
     gpu = find_device(device)

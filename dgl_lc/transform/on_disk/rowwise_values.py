@@ -26,11 +26,11 @@ def domain(value: Value) -> str:
     that are not known.
     """
     if isinstance(value.example, torch.Tensor):
-        dims = value.dims
-        if not {"N", "E", None} & set(dims):
-            return FIXED
-        rest = {"N", "E", None} & set(dims[1:])
-        return dims[0] if dims[0] in ("N", "E") and not rest else OTHER
+        first, *rest = value.dims or (1,)
+        varies = [size for size in rest if type(size) is not int]
+        if type(first) is int:
+            return OTHER if varies else FIXED
+        return first if first in ("N", "E") and not varies else OTHER
     if isinstance(value.example, (tuple, list)):
         # Rows of a tuple are those of the arguments it was computed from.
         found = {domain(arg) for arg in arguments_of(value)} - {FIXED}
@@ -46,7 +46,9 @@ def width(value: Value) -> int:
             for tensor in tensors_in(value.example)
             if tensor.dim()
         )
-    return prod(d for d in value.dims if isinstance(d, int))
+    # A size that is a multiple of the nodes has several numbers for each.
+    sizes = [getattr(size, "rows", size) for size in value.dims]
+    return prod(size for size in sizes if type(size) is int)
 
 
 def row_bytes(value: Value) -> int:

@@ -148,7 +148,7 @@ class StaticValues:
             if its == FIXED or (
                 its in (NODES, OTHER)
                 and width(arg) == 1
-                and "E" not in arg.dims
+                and not {"E", None} & set(arg.dims)
             ):
                 continue
             what = "edges" if "E" in arg.dims else "rows of the features"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import dgl
+import numpy as np
 import torch
 
 from .. import causes
@@ -39,6 +40,8 @@ _ADVICE = (
 _OF_TENSORS: dict[Any, Callable] = {
     math.sqrt: torch.sqrt, math.log: torch.log, math.exp: torch.exp,
     math.log2: torch.log2, math.log10: torch.log10, math.log1p: torch.log1p,
+    np.sqrt: torch.sqrt, np.log: torch.log, np.exp: torch.exp,
+    np.log2: torch.log2, np.log10: torch.log10, np.log1p: torch.log1p,
 }  # fmt: skip
 #: Operators of two numbers, by the names of functions and methods.
 _ARITHMETIC = frozenset({
@@ -299,6 +302,9 @@ class Mailbox:
         if isinstance(result, bool) or func in (int, round):
             self.reject("it depends on the number of messages in other ways "
                         "than by a factor")  # fmt: skip
+        if isinstance(func, np.ufunc) and func not in _OF_TENSORS:
+            self.reject(f"numpy.{func.__name__} of the number of messages "
+                        f"can't be followed")  # fmt: skip
         func = _OF_TENSORS.get(func, func)
         tensors = [self._each(operand) for operand in operands]
         return self._follow(result, func(*tensors))

@@ -6,6 +6,7 @@ model, so that a size of the graph can't be confused with anything else.
 """
 
 import copy
+from collections.abc import Collection
 from typing import Any
 
 import dgl
@@ -27,7 +28,12 @@ _PRIMES = [
 _MOST_KINDS = 100_000
 
 
-def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
+def make_probe(
+    call: ModelCall,
+    seed: int,
+    kind: str = "random",
+    ones: Collection[Any] = (),
+) -> ModelCall:
     """Make a call like the user's, of a copy of the model on a small graph.
 
     Parameters
@@ -37,7 +43,10 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
     kind : str
         "random": degrees of 1 to many, with self-loops and multi-edges;
         "permutation": one edge into and one out of every node, no
-        self-loops; "loops": one self-loop for every node.
+        self-loops; "loops": one self-loop for every node; "no edges".
+    ones : collection
+        Names of features that are 1 on the probe: of arguments, and
+        ``("edata", name of the graph, name of the feature)``.
     """
     generator = torch.Generator().manual_seed(seed)
     primes = _free_primes(call)
@@ -50,13 +59,15 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
             # Average degrees differ between probes, and between graphs.
             wanted = (3 + seed + number) * n
             count = next(p for p in primes if p > wanted)
-            num_edges[m] = count if kind == "random" else n
+            counts = {"random": count, "no edges": 0}
+            num_edges[m] = counts.get(kind, n)
         edges = _edges(n, num_edges[m], kind, generator)
         graphs[name] = _like(graph, edges, n)
     inputs = {}
     for name, tensor in call.inputs.items():
         rows = n if call.of_nodes(name) else num_edges[tensor.shape[0]]
         inputs[name] = _resample(tensor, rows, generator)
+    _fill_with_ones(graphs, inputs, ones)
     same: dict[int, Any] = {
         **{id(call.graphs[name]): graph for name, graph in graphs.items()},
         **{id(call.inputs[name]): tensor for name, tensor in inputs.items()},
@@ -70,6 +81,23 @@ def make_probe(call: ModelCall, seed: int, kind: str = "random") -> ModelCall:
 
     args, kwargs = change_leaves((call.args, call.kwargs), swap)
     return ModelCall(model, args, kwargs, graphs, inputs, originals=call.graphs)
+
+
+def _fill_with_ones(
+    graphs: dict[str, dgl.DGLGraph],
+    inputs: dict[str, torch.Tensor],
+    names: Collection[Any],
+) -> None:
+    """Set some floating-point features to 1."""
+    for target in names:
+        features, name = inputs, target
+        if not isinstance(target, str):
+            kind, graph, name = target
+            if not isinstance(graph, str):
+                continue
+            features = getattr(graphs[graph], kind)
+        if features[name].is_floating_point():
+            features[name] = torch.ones_like(features[name])
 
 
 def _num_nodes(real: int, seed: int, primes: list[int]) -> int:
@@ -107,6 +135,8 @@ def _edges(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw the sources and the targets of edges."""
     nodes = torch.arange(n)
+    if kind == "no edges":
+        return nodes[:0], nodes[:0]
     if kind == "loops":
         return nodes, nodes
     cycle = torch.randperm(n, generator=generator)

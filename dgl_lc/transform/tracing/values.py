@@ -82,6 +82,9 @@ class Value:
         Reason why it can't be used, if it differs from probe to probe.
     line : Line or None
         Line of the user's code that computes it.
+    counted : Value, str or None
+        For an embedding of categories: the same value, computed from one-hot
+        columns that can be aggregated, or the reason why there is none.
     dims : tuple
         Sizes of the tensor: integers, "N" for one row per node, "E" for one
         per edge, :class:`PerNode` for several rows per node, None for any
@@ -103,6 +106,7 @@ class Value:
     trouble: str | None = None
     dims: tuple = ()
     line: Line | None = None
+    counted: "Value | str | None" = None
 
     @property
     def static(self) -> bool:

@@ -133,5 +133,7 @@ class Views:
 
 def _shares(tensor: torch.Tensor, of: torch.Tensor) -> bool:
     """Return whether a tensor is a view of another."""
+    if not isinstance(of, torch.Tensor):
+        return False  # the equation of einsum
     base = tensor._base
     return base is not None and (base is of or base is of._base)

@@ -9,9 +9,12 @@ from . import (
     architectures,  # noqa: F401
     by_hand,  # noqa: F401
     calls,  # noqa: F401
+    categories,  # noqa: F401
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
+    message_styles,  # noqa: F401
+    one_filter,  # noqa: F401
     polynomials,  # noqa: F401
     published,  # noqa: F401
     refused,  # noqa: F401

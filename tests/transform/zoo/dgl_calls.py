@@ -166,14 +166,14 @@ def scatter_add_with_weights():
 def diffusion_in_forward():
     def body(self, g, x):
         g = self.diffuse(g)
-        x = F.relu(self.a(g, x, edge_weight=g.edata["w"].to(x)))
-        return self.b(g, x, edge_weight=g.edata["w"].to(x))
+        x = F.relu(self.a(g, x, edge_weight=g.edata["p"].to(x)))
+        return self.b(g, x, edge_weight=g.edata["p"].to(x))
 
     options = {"norm": "none", "allow_zero_in_degree": True}
     return Case(
         Function(
             body,
-            diffuse=dgl.transforms.PPR(alpha=0.2),
+            diffuse=dgl.transforms.PPR(alpha=0.2, eweight_name="p"),
             a=dglnn.GraphConv(IN, HID, **options),
             b=dglnn.GraphConv(HID, OUT, **options),
         )

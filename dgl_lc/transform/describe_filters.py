@@ -1,0 +1,210 @@
+"""Saying what the filters of a model are, in words.
+
+A filter is known by its numbers, however the model computes them: they are
+compared on a probe with powers of the degrees.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dgl
+import torch
+
+from .apply_words import diagonal_values, edge_weight
+from .evaluate import Evaluator
+from .filter_words import (
+    Aggregate,
+    Diagonal,
+    NormedAggregate,
+    Polynomial,
+    Unit,
+    Word,
+)
+from .model_inputs import FilterNames, source_name
+from .tracing.values import Value, arguments_of
+
+#: Names by the powers of the target's in-degree, and of the source's
+#: out-degree or in-degree.
+_KNOWN: tuple[tuple[str, float, str, float], ...] = (
+    ("sum over in-neighbours", 0, "out", 0),
+    ("mean over in-neighbours", -1, "out", 0),
+    ("GraphConv both", -0.5, "out", -0.5),
+    ("GraphConv left", 0, "out", -1),
+    ("symmetric norm by in-degrees (as in TAGConv)", -0.5, "in", -0.5),
+)
+
+#: What is said of a graph that is derived from the model's.
+_DERIVED = {
+    "add_self_loop": "with self-loops",
+    "remove_self_loop": "without self-loops",
+    "reverse": "on the reversed graph",
+    "to_simple": "with parallel edges merged",
+    "to_bidirected": "in both directions",
+    "khop_graph": "on the k-hop graph",
+}
+
+#: Functions that change the shape or the type of edge weights.
+_SAME_NUMBERS = frozenset({
+    "to", "float", "double", "view", "reshape", "unsqueeze", "squeeze",
+})  # fmt: skip
+
+#: Polynomials of more terms are cut short.
+_TERMS_SHOWN = 6
+
+
+def describe_filters(names: FilterNames, evaluate: Evaluator) -> list[str]:
+    """Write a line for each filter: ``S = mean over in-neighbours``.
+
+    ``evaluate`` evaluates static values on a random probe.
+    """
+    return [
+        f"{name} = {_describe(unit, names, evaluate)}"
+        for unit, name in names.units.items()
+    ]
+
+
+def _describe(unit: Unit, names: FilterNames, evaluate: Evaluator) -> str:
+    if isinstance(unit, NormedAggregate):
+        return _aggregation(unit, evaluate)
+    if isinstance(unit, Diagonal):
+        return _factor(unit, evaluate)
+    if unit.self_loops:
+        return _with_loops(unit, evaluate)
+    terms = [_term(c, word, names) for c, word in unit.terms]
+    if len(terms) > _TERMS_SHOWN:
+        terms = [*terms[: _TERMS_SHOWN - 2], "…", terms[-1]]
+    return " + ".join(terms).replace("+ -", "- ")
+
+
+def _term(coefficient: float, word: Word, names: FilterNames) -> str:
+    """Write a term of a polynomial: ``0.09 S²``."""
+    number = "" if coefficient == 1 and word else f"{coefficient:.4g} "
+    return f"{number}{names.product(word) or 'I'}"
+
+
+def _aggregation(unit: NormedAggregate, evaluate: Evaluator) -> str:
+    """Name an aggregation with its norms by its edge values."""
+    letter = unit.aggregate
+    graph = evaluate.graph(letter.graph)
+    source, target = (ends.long() for ends in graph.edges(order="eid"))
+    values = torch.ones(graph.num_edges(), dtype=torch.float64)
+    if unit.left is not None:
+        values *= diagonal_values(unit.left, evaluate)[target].double()
+    if unit.right is not None:
+        values *= diagonal_values(unit.right, evaluate)[source].double()
+    where = _where(letter, evaluate)
+    if letter.weight is None:
+        found = _known(graph, values)
+        return f"{found or _scaled(unit)}{where}"
+    weights = edge_weight(letter, evaluate).double()
+    found = _known(graph, values * weights)
+    if found:
+        return f"{found}{where}"
+    weighted = f", {_weighted(letter)}"
+    return f"{_known(graph, values) or _scaled(unit)}{where}{weighted}"
+
+
+def _known(graph: dgl.DGLGraph, values: torch.Tensor) -> str:
+    """Return the name of a filter with these edge values, if it has one."""
+    source, target = (ends.long() for ends in graph.edges(order="eid"))
+    degrees = {
+        "in": graph.in_degrees().double().clamp(min=1),
+        "out": graph.out_degrees().double().clamp(min=1),
+    }
+    for name, left, kind, right in _KNOWN:
+        expected = (
+            degrees["in"][target] ** left * degrees[kind][source] ** right
+        )
+        if torch.allclose(values, expected, rtol=1e-4, atol=0):
+            return name
+    return ""
+
+
+def _scaled(unit: NormedAggregate) -> str:
+    """Say which ends of an edge have a factor that has no name."""
+    ends = [
+        end
+        for end, diagonal in (("sources", unit.right), ("targets", unit.left))
+        if diagonal is not None
+    ]
+    return f"sum over in-neighbours, with factors of {' and '.join(ends)}"
+
+
+def _where(letter: Aggregate, evaluate: Evaluator) -> str:
+    """Say which graph an aggregation is over, unless it is the only one."""
+    graph: Any = letter.graph
+    steps: list[str] = []
+    while not isinstance(graph, str):
+        steps.insert(0, graph[0])
+        graph = graph[1]
+    if "add_self_loop" in steps:
+        # Removing old self-loops before makes the same graph.
+        steps = [step for step in steps if step != "remove_self_loop"]
+    words = [_DERIVED.get(step, step) for step in dict.fromkeys(steps)]
+    if len(evaluate.call.graphs) > 1:
+        words.append(f"of {graph}")
+    return "".join(f", {word}" for word in words).replace(", on", " on")
+
+
+def _weighted(letter: Aggregate) -> str:
+    """Say what the edge weights are."""
+    weight = letter.weight
+    assert weight is not None
+    how = "divided" if letter.inverse else "weighted"
+    while weight.op == "call" and weight.name in _SAME_NUMBERS:
+        weight = weight.args[0]
+    if weight.op == "input":
+        return f"{how} by {source_name(weight)}"
+    return f"{how} by values made of {_made_of(weight)}"
+
+
+def _factor(unit: Diagonal, evaluate: Evaluator) -> str:
+    """Name a factor for each node."""
+    values = diagonal_values(unit, evaluate).double()
+    graphs = evaluate.call.graphs
+    counts: tuple[tuple[str, Callable], ...] = (
+        ("in-degree", dgl.DGLGraph.in_degrees),
+        ("out-degree", dgl.DGLGraph.out_degrees),
+    )
+    for key, graph in graphs.items():
+        for name, count in counts:
+            degrees = count(graph).double().clamp(min=1)
+            of = f" in {key}" if len(graphs) > 1 else ""
+            for power in (-0.5, -1, 0.5, 1):
+                if torch.allclose(values, degrees**power, rtol=1e-4, atol=0):
+                    return f"factor per node: {name}{of} to the power {power}"
+    return f"factor per node, made of {_made_of(unit.factor)}"
+
+
+def _with_loops(unit: Polynomial, evaluate: Evaluator) -> str:
+    """Name D (A + I), an aggregation with the node itself."""
+    (_, (norm,)), (_, (_, letter, *_)) = unit.terms
+    where = _where(letter, evaluate)
+    degrees = evaluate.graph(letter.graph).in_degrees().double()
+    values = diagonal_values(norm, evaluate).double()
+    kind = "sum over in-neighbours and the node itself, with factors of targets"
+    if torch.allclose(values, 1 / (degrees + 1), rtol=1e-4, atol=0):
+        kind = "mean over in-neighbours and the node itself"
+    if letter.weight is not None:
+        where += f", {_weighted(letter)}"
+    return f"{kind}{where}"
+
+
+def _made_of(value: Value) -> str:
+    """Name the features and the values of the graph that a value needs."""
+    found = dict.fromkeys(_sources(value, set()))
+    return ", ".join(found) or "the graph"
+
+
+def _sources(value: Value, seen: set[Value]) -> Iterator[str]:
+    if value in seen:
+        return
+    seen.add(value)
+    if value.op == "input":
+        yield source_name(value)
+    elif value.op == "graph":
+        yield {"in_degrees": "in-degrees", "out_degrees": "out-degrees"}.get(
+            value.target[1], value.target[1]
+        )
+    for arg in arguments_of(value):
+        yield from _sources(arg, seen)
