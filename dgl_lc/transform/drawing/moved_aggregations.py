@@ -1,6 +1,6 @@
 """Which aggregations of a model were moved to which input."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ..filter_words import Word, degree
 from ..pushed import Place, Pushed
@@ -49,8 +49,7 @@ def inputs_of(
     pushed: Pushed, key: tuple[Value, Word]
 ) -> list[tuple[Value, Word]]:
     """Return the inputs that a static value at a word is the sum of."""
-    sums: Mapping = getattr(pushed, "sums", {})
-    return [item for _, item in sums.get(key, ((1.0, key),))]
+    return [item for _, item in pushed.sums.get(key, ((1.0, key),))]
 
 
 def _between(value: Value, end: Place, sources: _Sources) -> frozenset[Value]:

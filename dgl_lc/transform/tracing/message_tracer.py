@@ -119,7 +119,7 @@ class MessageTracer(GraphTracer):
             mail = {key: mailbox.put(rows) for key, rows in messages.items()}
             self.mailbox = mailbox
             try:
-                result = func(_Nodes(graph, mail))
+                result = func(_NodesWithMail(graph, mail))
             finally:
                 self.mailbox = outer
             result = {
@@ -230,7 +230,7 @@ class MessageTracer(GraphTracer):
         """Apply a function to nodes that are given: all of them."""
         if not is_all(v):
             self._check_all(v, graph.nodes(), "nodes")
-        graph.ndata.update(func(_Nodes(graph, {})))
+        graph.ndata.update(func(_NodesWithMail(graph, {})))
 
     def apply_edges(
         self, graph: dgl.DGLGraph, func: Any, edges: Any = ALL,
@@ -342,7 +342,7 @@ class _Edges:
     __len__ = batch_size
 
 
-class _Nodes:
+class _NodesWithMail:
     """The argument of a reduce function: features of all nodes, and mail."""
 
     def __init__(self, graph: dgl.DGLGraph, mailbox: dict) -> None:
