@@ -85,7 +85,13 @@ def units_of(word: Word) -> tuple[Unit, ...]:
             # A norm before the next aggregation belongs to that one.
             following = word[place + 1 : place + 2]
             its_own = following and isinstance(following[0], Aggregate)
-            if left is None or not its_own:
+            # Without one at its left, it is clear only if the next
+            # aggregation has two different norms, as GraphConv's has.
+            after = word[place + 2 : place + 3]
+            both = after and isinstance(after[0], Diagonal)
+            if not its_own or (
+                left is None and not (both and after[0] != word[place])
+            ):
                 right = word[place]
                 place += 1
         found.append(

@@ -84,6 +84,26 @@ def dagnn():
     )
 
 
+@transformed("S₁ S₂ x", "S₁ S₂² x")
+def summed_after_jumping():
+    """A plain sum over neighbours, after layers with norms at both ends."""
+
+    def body(self, g, x):
+        h1 = self.first(g, x).relu()
+        h2 = self.second(g, h1).relu()
+        with g.local_scope():
+            g.ndata["h"] = torch.cat([h1, h2], 1)
+            g.update_all(fn.copy_u("h", "m"), fn.sum("m", "h"))
+            return self.out(g.ndata["h"])
+
+    first, second = gcn()
+    return Case(
+        Function(
+            body, first=first, second=second, out=nn.Linear(HID + OUT, OUT)
+        )
+    )
+
+
 @transformed("x", "S x", "S² x")
 def dense_connections():
     def body(self, g, x):
