@@ -296,6 +296,9 @@ class ModelInputs(NodeRows):
     ModelInputs(['X', 'S X'], rows=3, columns=3, dtype=torch.float32)
     """
 
+    #: What the names of filters in ``names`` mean, if that is known.
+    filters: tuple[str, ...] | None = None
+
     def __init__(
         self,
         tensors: Sequence[torch.Tensor],

@@ -78,6 +78,8 @@ class StoredInputs(ModelInputs):
                 raise _contradiction(folder, "its inputs have other shapes")
             tensors[place] = tensors[place].view(rows, *shape)
         super().__init__(tensors, content.names, nodes)
+        #: What the names of filters in the names of inputs mean, if known.
+        self.filters = content.filters
 
     @property
     def key(self) -> str:
@@ -121,6 +123,7 @@ class StoredInputs(ModelInputs):
         found = ModelInputs.__new__(ModelInputs)
         found._set_rows(parts, len(self), nodes)
         found.names = list(self.names)
+        found.filters = self.filters
         return found
 
     def _check_once(self) -> None:
@@ -173,6 +176,7 @@ class _Content:
     keys: dict[str, str]
     names: list[str]
     shapes: list[list[int]]
+    filters: tuple[str, ...] | None
 
     @classmethod
     def of(cls, folder: Path, found: dict[str, Any]) -> "_Content":
@@ -181,6 +185,7 @@ class _Content:
         shapes, made_from = found.get("shapes"), found.get("made_from")
         names = options.get("inputs") if isinstance(options, dict) else None
         folders = options.get("folders") if isinstance(options, dict) else None
+        filters = options.get("filters") if isinstance(options, dict) else None
         good = (
             isinstance(keys, dict)
             and len(keys) > 0
@@ -193,13 +198,16 @@ class _Content:
             and len(shapes) == len(names)
             and all(_is_shape(shape) for shape in shapes)
             and isinstance(made_from, dict)
+            and (filters is None or isinstance(filters, list))
+            and all(isinstance(line, str) for line in filters or ())
         )
         if not good:
             raise _contradiction(folder, "its manifest names no inputs")
         assert isinstance(keys, dict)
         assert names is not None
         assert shapes is not None
-        return cls(keys, names, shapes)
+        known = None if filters is None else tuple(filters)
+        return cls(keys, names, shapes, known)
 
 
 def _is_shape(shape: Any) -> bool:
@@ -294,6 +302,7 @@ def write_inputs(
     *,
     resume: bool = True,
     steps: Sequence[str] = (),
+    filters: Sequence[str] | None = None,
 ) -> Iterator[InputsWriter]:
     """Write a folder of inputs, or resume where a killed run stopped.
 
@@ -315,9 +324,13 @@ def write_inputs(
     steps : sequence of str
         Names of steps on the way to the parts, whose folders lie in the
         subfolder ``work``. The caller removes it.
+    filters : sequence of str, optional
+        What the names of filters in ``names`` mean.
     """
     kind = FolderKind(_NAME, _MAKER, (*folders, WORK))
     options = {"inputs": list(names), "folders": list(folders)}
+    if filters is not None:
+        options["filters"] = list(filters)
     for folder in folders:
         # A folder of somebody else's is refused before any work.
         check_output(Path(path) / folder, HOPS_KIND, (), resume=resume)

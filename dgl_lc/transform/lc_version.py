@@ -111,6 +111,7 @@ class LCVersion:
                     call,
                     self._guards,
                     self._pushed.assumptions,
+                    self.report.filters,
                     *options,
                     out,
                     resume,

@@ -11,6 +11,7 @@ import json
 import os
 import tempfile
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def precompute_steps(
     call: ModelCall,
     guards: list[Guard],
     assumptions: tuple[Assumption, ...],
+    filters: Sequence[str],
     nodes: Any = None,
     memory: int | str | None = None,
     dtype: torch.dtype | None = None,
@@ -99,7 +101,7 @@ def precompute_steps(
             "nodes": None if chosen is None else array_key(chosen),
             "dtype": None if dtype is None else str(dtype),
         }
-        return _write(inputs, planner, runner, made_from, path, resume)
+        return _write(inputs, filters, planner, runner, made_from, path, resume)
 
     if out is not None:
         return write(Path(out))
@@ -115,6 +117,7 @@ def precompute_steps(
 
 def _write(
     inputs: list[Input],
+    filters: Sequence[str],
     planner: Planner,
     runner: Runner,
     made_from: dict[str, Any],
@@ -133,8 +136,9 @@ def _write(
     if not resume:
         remove_work(path)
     with write_inputs(
-        path, formulas, folders, made_from, resume=resume, steps=steps
-    ) as writer:
+        path, formulas, folders, made_from, resume=resume, steps=steps,
+        filters=filters,
+    ) as writer:  # fmt: skip
         if writer.finished:
             _warn_if_unread(path, made_from)
         else:
