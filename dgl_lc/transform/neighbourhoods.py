@@ -34,9 +34,9 @@ class Parts:
 
     def __init__(self, pushed: Pushed, kinds: OperationKinds) -> None:
         self._filters = FilterFinder(pushed.trace)
-        self._polynomials = None
-        if pushed.folded:
-            self._polynomials = PolynomialFinder(self._filters, fold=True)
+        self._polynomials = PolynomialFinder(
+            self._filters, fold=bool(pushed.folded)
+        )
         self._kinds = kinds
         self._depths: dict[int, int] = {}
 
@@ -44,7 +44,7 @@ class Parts:
         """Return (source, letter) if a value is a letter times a source."""
         if not value.data or value.trouble:
             return None
-        if self._polynomials is not None and not value.static:
+        if not value.static:
             folded = self._polynomials.foldable(value)
             if folded is not None:
                 source, word = folded

@@ -39,7 +39,7 @@ _TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
 
 
 #: Words of one operation after which counting stops.
-_MOST_WORDS = 5_000
+_MOST_WORDS = 500
 
 
 def push(

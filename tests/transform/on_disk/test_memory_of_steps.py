@@ -22,7 +22,7 @@ def test_memory_is_a_promise(tmp_path):
         **os.environ, **LIVE,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }  # fmt: skip
-    script = Path(__file__).with_name("memory_cases.py")
+    script = Path(__file__).with_name("disk_memory_cases.py")
     done = subprocess.run(
         [sys.executable, str(script), str(tmp_path)],
         capture_output=True, text=True, env=environment,

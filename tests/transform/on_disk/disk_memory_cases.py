@@ -1,6 +1,6 @@
 """Calls of lc.precompute whose memory is measured; a process of its own.
 
-    python memory_cases.py FOLDER NAME …
+    python disk_memory_cases.py FOLDER NAME …
 
 Prints a line of JSON for each case: the least memory that is not refused, and
 the peak of a call with it.
