@@ -5,6 +5,11 @@ import torch
 
 from dgl_lc.transform.tracing.reduce_functions import Law, law_of, laws_of
 
+
+def ones(mail):
+    return torch.ones_like(mail.sum(1))
+
+
 MESSAGES = {"m": torch.zeros(4, 3), "k": torch.zeros(4, 3)}
 
 
@@ -38,6 +43,8 @@ def test_a_sum_is_known_by_its_factor(reduce, law):
         lambda m: m.std(1),
         lambda m: m.sum(1).flip(-1),
         lambda m: m.sum((0, 1)).expand(5, 3),
+        # What is added is orthogonal to the sum, and hidden in a projection.
+        lambda m: m.sum(1) + torch.linalg.cross(ones(m), m.sum(1)),
     ],
 )
 def test_what_is_not_a_sum_has_no_factor(reduce):
