@@ -1,6 +1,6 @@
 """Collecting all problems of a model, for a report and for errors.
 
-The model is traced again; this time, tracing goes on after each problem. All
+The model is traced again; this time, tracing continues after each problem. All
 values are then looked at, and the causes of problems are named.
 """
 

@@ -39,7 +39,7 @@ class Recorder:
         self._scope: list[str] = []
         self.views = Views(self)
         self.sizes: dict[int, Value] = {}
-        #: Whether problems are collected, and tracing goes on after them.
+        #: Whether problems are collected, and tracing continues after them.
         self.collects = False
         self.add_size(num_nodes, "N")
         self._num_nodes = num_nodes

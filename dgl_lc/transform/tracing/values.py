@@ -191,7 +191,7 @@ class Guard:
 class Trace:
     """All values in the order of computation, and the model's output.
 
-    ``problems`` are those that were met, if tracing goes on after a refusal,
+    ``problems`` are those that were met, if tracing continues after a refusal,
     each with the number of values before it; ``finished`` is False if the
     model raised an error.
     """
