@@ -1,0 +1,1 @@
+"""Processes that make a call together, under ``torch.distributed``."""

@@ -1,0 +1,119 @@
+"""Running a function on several ranks, for tests.
+
+Each rank is a process of its own, with gloo. The group's store is kept by the
+process that starts them, as ``torchrun``'s agent does, so that any rank may
+be killed.
+"""
+
+import datetime
+import multiprocessing
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+#: What the server of new processes imports once for all of them.
+_IMPORTS = ["dgl_lc", "dgl_lc.training", "dgl_lc.testing.run_ranks"]
+
+
+class RankErrors(Exception):
+    """Some ranks raised an error.
+
+    Attributes
+    ----------
+    errors : dict
+        The error of each of these ranks.
+    """
+
+    def __init__(self, errors: dict[int, BaseException], texts: list[str]):
+        super().__init__("\n".join(texts))
+        self.errors = errors
+
+
+def run_ranks(
+    size: int,
+    function: Callable[..., Any],
+    *args: Any,
+    timeout: float = 120.0,
+    threads: int = 1,
+) -> list[Any]:
+    """Call a function of a module on so many ranks; give what they return.
+
+    The default process group is initialised. :class:`RankErrors` is raised
+    if any rank fails, and TimeoutError if they take too long.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTS)
+    store = dist.TCPStore(
+        "127.0.0.1", 0, is_master=True, wait_for_workers=False
+    )
+    processes, pipes = [], []
+    for rank in range(size):
+        mine, theirs = context.Pipe(duplex=False)
+        process = context.Process(
+            target=_run,
+            args=(rank, size, store.port, threads, theirs, function, args),
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        processes.append(process)
+        pipes.append(mine)
+    try:
+        found = _collect(pipes, timeout)
+    finally:
+        for process in processes:
+            process.join(5)
+            if process.is_alive():
+                process.kill()
+    failed = {r: own for r, own in enumerate(found) if own[0] != "result"}
+    if failed:
+        raise RankErrors(
+            {rank: own[1] for rank, own in failed.items()},
+            [f"rank {rank}: {own[2]}" for rank, own in failed.items()],
+        )
+    return [own[1] for own in found]
+
+
+def _collect(pipes: list[Connection], timeout: float) -> list[Any]:
+    found: list[Any] = [None] * len(pipes)
+    left: dict[Any, int] = {pipe: rank for rank, pipe in enumerate(pipes)}
+    end = datetime.datetime.now() + datetime.timedelta(seconds=timeout)
+    while left:
+        rest = (end - datetime.datetime.now()).total_seconds()
+        ready = wait(list(left), max(0.0, rest))
+        if not ready:
+            raise TimeoutError(f"ranks {sorted(left.values())} take too long")
+        pipe: Any
+        for pipe in ready:
+            rank = left.pop(pipe)
+            try:
+                found[rank] = pipe.recv()
+            except EOFError:
+                died = RuntimeError("the process died")
+                found[rank] = ("error", died, str(died))
+    return found
+
+
+def _run(
+    rank: int,
+    size: int,
+    port: int,
+    threads: int,
+    pipe: Connection,
+    function: Callable[..., Any],
+    args: tuple,
+) -> None:
+    torch.set_num_threads(threads)
+    store = dist.TCPStore("127.0.0.1", port, is_master=False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    try:
+        answer: tuple = ("result", function(*args))
+    except BaseException as error:
+        answer = ("error", error, traceback.format_exc())
+    pipe.send(answer)
+    pipe.close()
+    dist.destroy_process_group()
