@@ -81,8 +81,8 @@ class DeviceExecutor:
     def run(self, sink: Sink, done: Done) -> None:
         """Give all columns that it does not have yet to the sink."""
         work, device = self._plan.work, self._device
-        done(self.total * sink.done // work.num_feats)
-        while sink.done < work.num_feats:
+        done(self.total * (sink.done - sink.first) // work.num_feats)
+        while sink.done < sink.last:
             try:
                 failure = self._try(sink, done)
             finally:
