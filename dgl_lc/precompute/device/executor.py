@@ -69,6 +69,11 @@ class DeviceExecutor:
         #: What :meth:`run` tells it has done when all is.
         self.total = self._survey.gathered_bytes()
 
+    @property
+    def plan(self) -> DevicePlan:
+        """How the work is cut."""
+        return self._plan
+
     def _make_plan(self, budget: int) -> DevicePlan:
         plan = make_device_plan(
             self._survey.work, budget, self._device.fuses,
