@@ -13,7 +13,7 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -202,6 +202,31 @@ class Call:
             if number >= count:
                 return
             yield number
+
+    def wait(self, is_done: Callable[[], bool]) -> None:
+        """Wait for what all ranks do together, and notice ranks that fail."""
+        watch = _Watch(self)
+        others = [r for r in range(self.ranks.size) if r != self.ranks.rank]
+        pause = 1e-5
+        while not is_done():
+            if pause > 0.01:
+                # The store is asked only if it takes a while.
+                watch.look(others, began=True)
+            time.sleep(pause)
+            pause = min(0.05, 1.5 * pause)
+
+    def find_silent(self) -> list[int]:
+        """Listen for a few beats; list ranks without a sign of life.
+
+        An error that another rank has reported by then is raised instead.
+        """
+        others = [r for r in range(self.ranks.size) if r != self.ranks.rank]
+        before = {rank: self.sign_of(rank)["beat"] for rank in others}
+        end = time.monotonic() + 3 * BEAT_SECONDS
+        while time.monotonic() < end:
+            self.check_others()
+            time.sleep(0.05)
+        return [r for r in others if self.sign_of(r)["beat"] == before[r]]
 
     def check_others(self) -> None:
         """Raise an error if another rank has failed."""

@@ -308,10 +308,10 @@ def hash_edges(
 
 
 @jit
-def number_rows(rows: np.ndarray, place: np.ndarray) -> None:
-    """``place[rows[i]] = i``"""
+def number_rows(rows: np.ndarray, first: int, place: np.ndarray) -> None:
+    """``place[rows[i]] = first + i``"""
     for i in range(len(rows)):
-        place[rows[i]] = i
+        place[rows[i]] = first + i
 
 
 @jit

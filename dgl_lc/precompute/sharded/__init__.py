@@ -1,0 +1,1 @@
+"""Precomputation by several ranks."""
