@@ -108,6 +108,11 @@ class Call:
         """Say that this rank got on."""
         self._progress += amount
 
+    @property
+    def done(self) -> int:
+        """What this rank has said by :meth:`progress`."""
+        return self._progress
+
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
             self._number += 1
@@ -227,6 +232,20 @@ class Call:
             self.check_others()
             time.sleep(0.05)
         return [r for r in others if self.sign_of(r)["beat"] == before[r]]
+
+    def tell(self, name: str, value: Any) -> None:
+        """Let other ranks ask for a JSON value by a name."""
+        self._store.set(f"told/{name}", as_json(value))
+        self._store.add(f"told/{name}/there", 1)
+
+    def ask(self, name: str, rank: int) -> Any:
+        """Wait for a value that a rank tells by a name."""
+        watch, pause = _Watch(self), 0.001
+        while not self._count(f"told/{name}/there"):
+            watch.look([rank], began=True)
+            time.sleep(pause)
+            pause = min(0.1, 1.5 * pause)
+        return json.loads(self._get(f"told/{name}"))
 
     def check_others(self) -> None:
         """Raise an error if another rank has failed."""

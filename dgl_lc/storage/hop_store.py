@@ -35,7 +35,9 @@ from .row_checksums import add_checksums, factors
 
 #: Where a store that is merged of two keeps the second while it is written.
 COMPUTED = "computed"
-KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED,))
+#: Where ranks write what a store is put together of.
+PARTS = "parts"
+KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED, PARTS))
 ROWS, CHECKSUMS, NODES = "rows.npy", "checksums.npy", "nodes.npy"
 #: Where a manifest has the counts of the graph, if these are known.
 COUNTS = "graph_counts"

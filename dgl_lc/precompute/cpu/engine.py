@@ -1,5 +1,7 @@
 """Carrying out a plan on the CPU."""
 
+from functools import cached_property
+
 import torch
 
 from ..column_blocks import Done, run_column_blocks
@@ -22,17 +24,20 @@ class CpuExecutor:
         #: What :meth:`run` tells it has done when all is.
         self.total = survey.gathered_bytes()
 
+    @cached_property
+    def _engine(self) -> "Engine":
+        return Engine(self._request, self._survey, self._plan)
+
     def run(self, sink: Sink, done: Done) -> None:
         """Give all columns that it does not have yet to the sink."""
         request, plan = self._request, self._plan
-        done(self.total * sink.done // plan.work.num_feats)
-        engine = Engine(request, self._survey, plan) if plan.work.K else None
+        done(self.total * (sink.done - sink.first) // plan.work.num_feats)
 
         def compute(first: int, last: int) -> None:
-            if engine is None:
+            if plan.work.K == 0:
                 sink.keep_features()
             else:
-                engine.column_block(first, last, sink, done)
+                self._engine.column_block(first, last, sink, done)
 
         run_column_blocks(request, plan, sink, compute)
 

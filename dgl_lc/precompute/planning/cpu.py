@@ -54,7 +54,7 @@ def make_plan(
             budget = min(budget, available)
     best = None
     for width in work.widths():
-        blocks = _fewest_edge_blocks(work, width, budget)
+        blocks = fewest_edge_blocks(work, width, budget)
         if blocks is None:
             continue
         found = plan_for(work, blocks, width, budget)
@@ -159,7 +159,7 @@ def _cuts(work: Work, width: int) -> list[int]:
     return [1, _fewest_bytes(work, width)]
 
 
-def _fewest_edge_blocks(work: Work, width: int, budget: int) -> int | None:
+def fewest_edge_blocks(work: Work, width: int, budget: int) -> int | None:
     """Find the smallest number of edge blocks that fits."""
 
     def fits(blocks: int) -> bool:

@@ -1,1 +1,1 @@
-"""Precomputation by several ranks."""
+"""One precomputation on many ranks."""
