@@ -31,6 +31,8 @@ class Item(enum.Enum):
     FINDING = "finding the frontier"
     NODES = "nodes asked for"
     FIXED = "fixed"
+    # On several ranks:
+    EXCHANGE = "rows of other ranks on their way"
     # On a device with memory of its own:
     DIAGONALS = "diagonals"
     ONES = "ones"
