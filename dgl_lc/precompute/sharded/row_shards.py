@@ -90,6 +90,12 @@ class MemoryRows:
         own = self._hops[hop][:, first : first + rows.shape[1]]
         copy_rows(rows, None, own)
 
+    def __enter__(self) -> "MemoryRows":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
     def finish(self) -> HopFeatures:
         """Give the hop features."""
         request = self._request
@@ -313,8 +319,7 @@ class RowShardSink:
             sent = [chosen[low : low + step] for chosen in self._sent]
             received = [own[low : low + step] for own in self._received]
             pieces = [
-                self._pick(values, places, chosen, own_width)
-                for chosen in sent
+                self._pick(values, places, chosen, own_width) for chosen in sent
             ]
             found = self._swap(pieces, [
                 (len(own), width)
@@ -330,13 +335,13 @@ class RowShardSink:
 
     def _blocks(self, widths: list[int]) -> list[torch.Tensor]:
         """Make room for this rank's rows of each group's columns."""
-        return [
-            empty(
-                len(self._own), widths[self._layout.members(group)[0]],
-                self._request.dtype,
-            )  # fmt: skip
+        leaders = (
+            self._layout.members(group)[0]
             for group in range(self._layout.columns)
-        ]
+        )
+        dtype, rows = self._request.dtype, len(self._own)
+        return [torch.empty(rows, widths[rank], dtype=dtype)
+                for rank in leaders]  # fmt: skip
 
     def _span(self) -> str:
         known = [unit for unit in self._units if unit is not None]
@@ -423,8 +428,3 @@ def exchange_bytes(rows: int, width: int, itemsize: int, size: int) -> int:
         + size * share * width * itemsize
         + 4 * max(PIECE_BYTES, size * width * itemsize)
     )
-
-
-def any_value(values: Sequence[Any]) -> Any:
-    """Give the first value that is not None."""
-    return next((value for value in values if value is not None), None)

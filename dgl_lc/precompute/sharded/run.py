@@ -12,6 +12,7 @@ import psutil
 import torch
 
 from ..._common.bytes import require_memory
+from ..._common.rows import empty
 from ...hops import HopFeatures
 from ...ranks.call import Call
 from ...storage.assemble_hops import Part
@@ -21,6 +22,7 @@ from ..cpu.engine import CpuExecutor
 from ..device.executor import DeviceExecutor
 from ..device.protocol import Device
 from ..planning.cpu import (
+    MemoryTooSmall,
     fewest_edge_blocks,
     make_plan,
     plan_for,
@@ -28,9 +30,18 @@ from ..planning.cpu import (
 )
 from ..planning.plans import Plan, check_sizes
 from ..request import Request
-from ..sinks import StoreSink
+from ..sinks import Sink, StoreSink
 from ..survey import Survey
 from .layout import Layout, check_split, cut_columns
+from .row_shards import (
+    MemoryRows,
+    RowShardSink,
+    StoredRows,
+    check_rows,
+    exchange_bytes,
+    shard_folder,
+    shard_places,
+)
 from .shared_store import SharedStore
 
 
@@ -96,7 +107,7 @@ def aggregate_on_ranks(
     if layout is None:
         layout = Layout(call.ranks.size, 1)
     if options.out is None or not options.shared:
-        raise NotImplementedError
+        return _to_row_shards(call, request, device, survey, options, layout)
     return _to_shared_store(call, request, device, survey, options, layout)
 
 
@@ -130,6 +141,86 @@ def _to_shared_store(
     return store.open() if finished is None else finished
 
 
+def _to_row_shards(
+    call: Call,
+    request: Request,
+    device: Device | None,
+    survey: Callable[[Request, int | None, bool], Survey],
+    options: Options,
+    layout: Layout,
+) -> HopFeatures:
+    rank, size = call.ranks.rank, call.ranks.size
+    check_rows(request.kept_rows, size)
+    places = shard_places(request.kept_rows, rank, size)
+    itemsize = request.value_type.itemsize
+    result = 0
+    if options.out is None:
+        result = len(places) * request.num_feats * itemsize * len(request.kept)
+
+    def extra(width: int) -> int:
+        kept = request.kept_rows
+        return result + exchange_bytes(kept, width, itemsize, size)
+
+    work = _make_work(call, request, device, survey, options, extra)
+    target: MemoryRows | StoredRows
+    if options.out is None:
+        target = MemoryRows(request, places)
+    else:
+        folder = shard_folder(options.out, rank, size)
+        target = StoredRows(
+            request, places, folder, (rank, size), options.resume
+        )
+    with target:
+        begin = min(call.gather(target.done))
+        if begin < request.num_feats:
+            units = work.cut(None, layout, begin)
+            _exchange_rows(call, request, target, layout, work, units, options)
+        found = target.finish()
+    found.shard = (rank, size)
+    return found
+
+
+def _exchange_rows(
+    call: Call,
+    request: Request,
+    target: MemoryRows | StoredRows,
+    layout: Layout,
+    work: "_CpuWork | _DeviceWork",
+    units: list[tuple[int, int]],
+    options: Options,
+) -> None:
+    """Compute a unit of columns on each group of ranks, turn by turn."""
+    rank, size = call.ranks.rank, call.ranks.size
+    sink = RowShardSink(call, request, layout, target)
+    with _bar_of_all(call, work.total, options.progress) as done:
+        for turn in range(0, len(units), layout.columns):
+            now = units[turn : turn + layout.columns]
+            mine = [
+                now[group] if (group := layout.group(own)) < len(now) else None
+                for own in range(size)
+            ]
+            with target.block(now[-1][1]):
+                if 0 in request.kept:
+                    _keep_features(request, target, now[0][0], now[-1][1])
+                sink.begin(mine)
+                if mine[rank] is not None:
+                    work.run(sink, done)
+                sink.end()
+
+
+def _keep_features(
+    request: Request, target: MemoryRows | StoredRows, first: int, last: int
+) -> None:
+    """Read the features of this rank's rows."""
+    rows = empty(len(target.nodes), last - first, request.dtype)
+    request.copy_columns(first, last, target.nodes, rows)
+    target.keep(0, first, rows)
+
+
+#: Bytes that are taken beside an executor, by the width of a column block.
+Extra = Callable[[int], int]
+
+
 class _CpuWork:
     """The computation of columns on the CPU of this rank."""
 
@@ -139,48 +230,57 @@ class _CpuWork:
         request: Request,
         survey: Callable[[Request, int | None, bool], Survey],
         options: Options,
+        extra: Extra,
     ):
-        self._call, self._request = call, request
+        self._call, self._request, self._extra = call, request, extra
         self._survey = survey(request, options.budget, True)
-        work, given = self._survey.work, options.plan
-        self._sharing = call.hosts.count(call.hosts[call.ranks.rank])
-        available = psutil.virtual_memory().available // self._sharing
+        self._work = work = self._survey.work
+        given, widths = options.plan, work.widths()
         if given is not None:
             check_sizes(given, work)
-        own = make_plan(work, options.budget, None, available)
-        self._budget, self._work = own.budget, work
-        widths = work.widths()
-        if given is not None and given.device == "cpu":
-            widths = [given.column_width]
-        self._widest = max(
-            (width for width in widths if self._blocks(width) is not None),
-            default=0,
-        )
+            if given.device == "cpu":
+                widths = [given.column_width]
+        self._sharing = call.hosts.count(call.hosts[call.ranks.rank])
+        available = psutil.virtual_memory().available // self._sharing
+        if options.budget is None:
+            own = make_plan(work, None, None, available)
+            self._budget = own.budget + extra(own.column_width)
+        else:
+            self._budget = options.budget
+        self._widest = max(filter(self._blocks, widths), default=0)
         if not self._widest:
-            raise too_small(work, self._budget)
+            raise self._too_small()
 
     def _blocks(self, width: int) -> int | None:
-        return fewest_edge_blocks(self._work, width, self._budget)
+        """Find the fewest edge blocks that fit with this width."""
+        budget = self._budget - self._extra(width)
+        return fewest_edge_blocks(self._work, width, budget)
 
-    def cut(self, known: int | None, layout: Layout) -> list[tuple[int, int]]:
+    def _too_small(self) -> MemoryTooSmall:
+        extra = min(map(self._extra, self._work.widths()))
+        return too_small(self._work, self._budget, extra)
+
+    def cut(
+        self, known: int | None, layout: Layout, begin: int = 0
+    ) -> list[tuple[int, int]]:
         """Cut the columns, the same on all ranks, and prepare for it."""
         call, work = self._call, self._work
         found = call.gather([self._widest, known])
-        widest = min(own for own, _ in found)
         units = cut_columns(
-            work.num_feats, work.itemsize, widest, layout.columns,
-            found[0][1],
+            work.num_feats, work.itemsize, min(own for own, _ in found),
+            layout.columns, found[0][1], begin,
         )  # fmt: skip
         width = units[0][1] - units[0][0]
         blocks = self._blocks(width)
         # The same on all ranks: how hubs are summed depends on it.
         most = max(call.gather(blocks or 0))
-        plan = plan_for(work, most, width, self._budget)
-        if blocks is None or plan.peak_bytes > self._budget:
-            raise too_small(work, self._budget)
+        budget = self._budget - self._extra(width)
+        plan = plan_for(work, most, width, budget)
+        if blocks is None or plan.peak_bytes > budget:
+            raise self._too_small()
         require_memory(
-            plan.peak_bytes * self._sharing,
-            f"the precomputation, on {self._sharing} ranks of this host,",
+            self._sharing * (plan.peak_bytes + self._extra(width)),
+            f"the precomputation on {self._sharing} ranks of this host",
             "end other programs, start fewer ranks on the host, or give less "
             "with memory= (--memory in the shell)",
         )
@@ -192,7 +292,7 @@ class _CpuWork:
         """What all ranks together tell that they have done."""
         return self._executor.total
 
-    def run(self, sink: StoreSink, done: Callable[[int], object]) -> None:
+    def run(self, sink: Sink, done: Callable[[int], object]) -> None:
         """Give all columns of a sink to it."""
         self._executor.run(sink, done)
 
@@ -212,13 +312,15 @@ class _DeviceWork:
         )
         self._work = self._executor.plan.work
 
-    def cut(self, known: int | None, layout: Layout) -> list[tuple[int, int]]:
+    def cut(
+        self, known: int | None, layout: Layout, begin: int = 0
+    ) -> list[tuple[int, int]]:
         """Cut the columns, the same on all ranks."""
         width = self._executor.plan.column_width
         found = self._call.gather([width, known])
         return cut_columns(
             self._work.num_feats, self._work.itemsize,
-            min(own for own, _ in found), layout.columns, found[0][1],
+            min(own for own, _ in found), layout.columns, found[0][1], begin,
         )  # fmt: skip
 
     @property
@@ -226,7 +328,7 @@ class _DeviceWork:
         """What all ranks together tell that they have done."""
         return self._executor.total
 
-    def run(self, sink: StoreSink, done: Callable[[int], object]) -> None:
+    def run(self, sink: Sink, done: Callable[[int], object]) -> None:
         """Give all columns of a sink to it."""
         self._executor.run(sink, done)
 
@@ -241,10 +343,11 @@ def _make_work(
     device: Device | None,
     survey: Callable[[Request, int | None, bool], Survey],
     options: Options,
+    extra: Extra = lambda width: 0,
 ) -> _CpuWork | _DeviceWork:
     if device is not None and request.last > 0:
         return _DeviceWork(call, request, device, options)
-    return _CpuWork(call, request, survey, options)
+    return _CpuWork(call, request, survey, options, extra)
 
 
 def _write_parts(

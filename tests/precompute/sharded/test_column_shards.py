@@ -47,3 +47,28 @@ def test_a_store_of_ranks_has_the_bits_of_one_process(tmp_path, size):
         assert open_store(many / str(number)).key == (
             open_store(one / str(number)).key
         )
+
+
+def _rows(folder, sizes, options):
+    found = []
+    for number, size in enumerate(sizes):
+        g, x = make(*size)
+        out = f"{folder}/{number}" if folder else None
+        hops = block_aggregate(g, x, 2, out=out, shared=False, **options)
+        found.append((hops.nodes, torch.stack(list(hops)), hops.shard))
+    return found
+
+
+ROW_SIZES = [(60, 300, 21), (7, 5, 2), (40, 900, 33)]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_row_shards(tmp_path, size, stored):
+    folder = tmp_path / "many" if stored else None
+    expected = _store(tmp_path / "one", ROW_SIZES, {})
+    for rank, found in enumerate(run_ranks(size, _rows, folder, ROW_SIZES, {})):
+        for (nodes, own, shard), other in zip(found, expected, strict=True):
+            assert nodes.tolist() == list(range(rank, other.shape[1], size))
+            assert torch.equal(own, other[:, rank::size])
+            assert shard == (rank, size)
