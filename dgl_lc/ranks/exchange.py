@@ -14,6 +14,8 @@ from dgl import DGLError
 
 from .call import Call, RankFailed
 
+# torch 2.13 gave it another name.
+_all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
 #: Seconds for which a rank waits to learn why another one failed.
 _REASON_SECONDS = 10.0
 #: Bytes of one collective of rows.
@@ -61,9 +63,7 @@ class Exchange:
         own = torch.tensor(values, dtype=torch.float64, device=self._device)
         found = own.new_empty((self.ranks.size, len(own)))
         with self.watch():
-            dist.all_gather_into_tensor(
-                found.view(-1), own, group=self.ranks.group
-            )
+            _all_gather(found.view(-1), own, group=self.ranks.group)
         return found.cpu()
 
     def check(

@@ -19,7 +19,7 @@ from ..node_rows import ModelInputs, NodeRows
 from ..storage.hop_store import StoredHops
 from ..storage.input_store import StoredInputs
 from .loader import Inputs
-from .predict import is_full_graph
+from .model_rows import is_full_graph
 
 #: What every module has, whatever its class.
 _OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
@@ -99,6 +99,19 @@ def _of_optimizer(
             if name == "params":
                 value = [names.get(id(p), "?") for p in value]
             yield f"optimizer's {name}{where}", _text(value)
+
+
+def describe_prediction(
+    model: nn.Module, inputs: Inputs, nodes: torch.Tensor | None
+) -> dict[str, str]:
+    """Describe everything that a prediction depends on."""
+    found = dict(_of_model(model))
+    for name, value in model.state_dict().items():
+        if isinstance(value, torch.Tensor):
+            found[f"{name} (digest)"] = digest(value.cpu())
+    found["nodes (digest)"] = "all" if nodes is None else digest(nodes)
+    found.update(_of_inputs("inputs", inputs))
+    return found
 
 
 def describe_shard(inputs: Any) -> str:

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from .checkpoint import Checkpoint
 from .history import COLUMNS, Fit
-from .predict import model_device
+from .model_rows import model_device
 from .tensor_files import in_one_line, plain_copy
 
 #: Seconds between two checkpoints.

@@ -21,7 +21,7 @@ from .description import describe_run
 from .epochs import Source, TrainingRun, parameter_groups
 from .history import Fit
 from .loader import HopLoader, Inputs, node_labels
-from .predict import check_output, is_full_graph, model_device, node_ids
+from .model_rows import check_output, is_full_graph, model_device, node_ids
 from .tensor_files import locked
 from .together import Together
 

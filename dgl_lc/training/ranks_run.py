@@ -3,6 +3,7 @@
 import io
 import warnings
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,13 @@ from torch.nn.parallel import DistributedDataParallel
 from ..ranks.exchange import Exchange
 from .checkpoint import Checkpoint
 from .epochs import Source, TrainingRun
+
+#: The option of buffers, which torch 2.13 gave another name.
+_SEND_BUFFERS = (
+    "forward_sync_buffers"
+    if "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+    else "broadcast_buffers"
+)
 
 
 class RanksRun(TrainingRun):
@@ -52,13 +60,16 @@ class RanksRun(TrainingRun):
         self._seed, self._saves = seed, saves
         ranks = exchange.ranks
         self._rank, self._size = ranks.rank, ranks.size
-        # It gives all ranks the weights and buffers of rank 0. Buffers are
-        # not sent with each step: a rank whose batch can't be read would
-        # leave the others waiting for them.
+        # It gives all ranks the weights of rank 0. Buffers are not sent with
+        # each step: a rank whose batch can't be read would leave the others
+        # waiting for them.
+        options: dict[str, Any] = {_SEND_BUFFERS: False}
         self._parallel = DistributedDataParallel(
-            model, process_group=ranks.group, broadcast_buffers=False,
-            find_unused_parameters=True,
+            model, process_group=ranks.group, find_unused_parameters=True,
+            **options,
         )  # fmt: skip
+        for buffer in model.buffers():
+            exchange.broadcast_tensor(buffer)
         super().__init__(model, optimizer, monitor, patience)
 
     @property

@@ -8,16 +8,19 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from ..node_rows import NodeRows
 from ..ranks.call import Call
 from ..ranks.exchange import Exchange
 from .batch_norm import synchronised
 from .description import describe_shard
-from .loader import HopLoader, Inputs
+from .loader import HopLoader, Inputs, as_rows
 from .pieces import PieceLoader, RangeLoader, ShardLoader
-from .predict import is_full_graph
 from .ranks_run import RanksRun
-from .task_store import has_row
+from .row_shards import (
+    check_shard,
+    held_nodes,
+    is_shard,
+    refuse_full_graph,
+)
 
 
 class Together:
@@ -37,14 +40,8 @@ class Together:
     ) -> None:
         """Refuse inputs that several ranks can't train on."""
         for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
-            if is_full_graph(given):
-                raise DGLError(
-                    f"{name} is a graph with its features, on which one "
-                    f"process trains: with several ranks give hop features, "
-                    f"as model.precompute makes them, or train in one process "
-                    f"with process_group=False."
-                )
-            check_shard(self._call, given, name)
+            refuse_full_graph(given, name)
+            check_shard(self._ranks, given, name)
         backends = self._ranks.backends
         if device.type == "cpu" and "gloo" not in backends:
             raise DGLError(
@@ -68,7 +65,7 @@ class Together:
         # That of the run is for all ranks together.
         self._call.agree({**options, **described})
         for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
-            if isinstance(given, NodeRows) and given.shard is not None:
+            if is_shard(given):
                 found = self._call.gather(describe_shard(given))
                 described[f"{name}: shards (digests)"] = " | ".join(found)
 
@@ -83,14 +80,14 @@ class Together:
     ) -> HopLoader:
         """Make the batches of this rank; all ranks have as many."""
         rank, size = self._ranks.rank, self._ranks.size
-        if not isinstance(inputs, NodeRows) or inputs.shard is None:
+        if not is_shard(inputs):
             return PieceLoader(
                 inputs, ids, labels, batch_size, True, device, seed=seed,
                 rank=rank, world_size=size,
             )  # fmt: skip
-        own, counts = held_nodes(self._call, inputs, ids, "train")
+        held, counts = held_nodes(self._call, as_rows(inputs), ids, "train")
         return ShardLoader(
-            inputs, own, labels, batch_size, True, device, seed=seed,
+            inputs, ids[held], labels, batch_size, True, device, seed=seed,
             shard=rank, counts=counts,
         )  # fmt: skip
 
@@ -103,12 +100,13 @@ class Together:
         device: torch.device,
     ) -> HopLoader:
         """Make the batches of this rank's part of the validation."""
-        if not isinstance(inputs, NodeRows) or inputs.shard is None:
+        if not is_shard(inputs):
             return RangeLoader(
                 inputs, ids, labels, batch_size, False, device,
                 rank=self._ranks.rank, world_size=self._ranks.size,
             )  # fmt: skip
-        own, _ = held_nodes(self._call, inputs, ids, "valid")
+        held, _ = held_nodes(self._call, as_rows(inputs), ids, "valid")
+        own = ids[held]
         return ShardLoader(
             inputs, own, labels, batch_size, False, device,
             shard=self._ranks.rank, counts=[len(own)],
@@ -132,33 +130,3 @@ class Together:
                 Exchange(self._call), steps, seed, saves, model, optimizer,
                 monitor, patience,
             )  # fmt: skip
-
-
-def check_shard(call: Call, inputs: Any, name: str) -> None:
-    """Refuse row shards of another rank, or of another number of ranks."""
-    shard = getattr(inputs, "shard", None)
-    rank, size = call.ranks.rank, call.ranks.size
-    if isinstance(inputs, NodeRows) and shard not in (None, (rank, size)):
-        raise DGLError(
-            f"{name} is row shard {shard[0]} of {shard[1]}, and this is rank "
-            f"{rank} of {size}: start as many ranks as there are shards, and "
-            f"give each its own, or precompute again."
-        )
-
-
-def held_nodes(
-    call: Call, inputs: NodeRows, ids: torch.Tensor, name: str
-) -> tuple[torch.Tensor, list[int]]:
-    """Find the nodes that this rank holds, and how many each rank holds.
-
-    Every node has to be held by one rank.
-    """
-    own = ids[has_row(inputs, ids)]
-    counts = call.gather(len(own))
-    if sum(counts) != len(ids):
-        raise DGLError(
-            f"{name} has {len(ids):,} nodes, and the row shards of all ranks "
-            f"have {sum(counts):,} of them: precompute with all nodes of "
-            f"train and valid among nodes=."
-        )
-    return own, counts
