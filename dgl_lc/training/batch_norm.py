@@ -24,33 +24,31 @@ class _SyncBatchNorm(nn.SyncBatchNorm):
         return super().forward(input)
 
 
+def warn_of_local_norms(model: nn.Module, device: torch.device) -> None:
+    """Warn if ranks normalise batches by themselves, as on the CPU."""
+    norms = _norms(model)
+    if norms and device.type != "cuda":
+        warnings.warn(
+            f"{', '.join(norms)}: batch norm is not synchronised between "
+            f"ranks on the CPU. Each rank normalises its own part of a batch, "
+            f"and the running statistics are those of rank 0, so that results "
+            f"depend on the number of ranks. Those of nn.LayerNorm do not.",
+            DGLWarning,
+            stacklevel=3,
+        )
+
+
 @contextmanager
 def synchronised(
     model: nn.Module, ranks: Ranks, device: torch.device
 ) -> Iterator[None]:
     """Normalise batches over all ranks, for the time of a training run.
 
-    torch has this for GPUs only. On the CPU each rank normalises its own
-    rows, which is a warning. Afterwards the model has its own modules again.
+    torch has this for GPUs only. Afterwards the model has its own modules
+    again.
     """
-    norms = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, _BatchNorm)
-        and not isinstance(module, nn.SyncBatchNorm)
-    }
-    if not norms:
-        yield
-        return
-    if device.type != "cuda":
-        warnings.warn(
-            f"{', '.join(norms)}: batch norm is not synchronised between "
-            f"ranks on the CPU. Each rank normalises its own part of a batch, "
-            f"and the running statistics are those of rank 0, so that results "
-            f"depend on the number of ranks. nn.LayerNorm does not.",
-            DGLWarning,
-            stacklevel=4,
-        )
+    norms = _norms(model)
+    if not norms or device.type != "cuda":
         yield
         return
     swapped = {id(own): _swap(own, ranks) for own in norms.values()}
@@ -64,8 +62,17 @@ def synchronised(
         _replace(model, back)
 
 
+def _norms(model: nn.Module) -> dict[str, _BatchNorm]:
+    return {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm)
+        and not isinstance(module, nn.SyncBatchNorm)
+    }
+
+
 def _pairs(
-    norms: dict[str, Any], swapped: dict[int, nn.Module]
+    norms: dict[str, _BatchNorm], swapped: dict[int, nn.Module]
 ) -> list[tuple[nn.Module, nn.Module]]:
     return [(own, swapped[id(own)]) for own in norms.values()]
 

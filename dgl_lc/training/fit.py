@@ -16,6 +16,7 @@ from ..node_rows import NodeRows
 from ..precompute.checks import warn_of_unused_weights
 from ..ranks.call import Call
 from ..ranks.group import find_ranks
+from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
 from .description import describe_run
 from .epochs import Source, TrainingRun, parameter_groups
@@ -184,6 +185,7 @@ def fit(
         if together is None:
             run = TrainingRun(model, optimizer, monitor, patience)
         else:
+            warn_of_local_norms(model, device)
             together.agree(
                 described, inputs, valid_inputs, epochs=epochs,
                 patience=patience, batch_size=batch_size, device=device.type,

@@ -68,8 +68,8 @@ class RanksRun(TrainingRun):
             model, process_group=ranks.group, find_unused_parameters=True,
             **options,
         )  # fmt: skip
-        for buffer in model.buffers():
-            exchange.broadcast_tensor(buffer)
+        self.model = model
+        self._share_buffers()
         super().__init__(model, optimizer, monitor, patience)
 
     @property
@@ -108,7 +108,6 @@ class RanksRun(TrainingRun):
         torch.manual_seed(int(state.generate_state(1, np.uint64)[0]))
         call = self._exchange.call
         call.stage(f"epoch {self.epoch + 1}")
-        versions = self._versions()
         self.model.train()
         total, count = 0.0, 0
         batches = source(self._parallel, self.epoch)
@@ -128,23 +127,13 @@ class RanksRun(TrainingRun):
                 # The gradients of all ranks are averaged.
                 self._descend(loss * (self._size / int(found[1])))
             call.progress()
-        self._share_buffers(versions)
+        self._share_buffers()
         return total / count
 
-    def _versions(self) -> list[tuple[int, int]]:
-        return [(id(own), own._version) for own in self.model.buffers()]
-
-    def _share_buffers(self, before: list[tuple[int, int]]) -> None:
-        """Give all ranks the buffers of rank 0 that training changed."""
-        now = self._versions()
-        buffers = list(self.model.buffers())
-        flags = [
-            float(own != then) for own, then in zip(now, before, strict=True)
-        ]
-        changed = self._exchange.check(None, flags).any(dim=0)
-        for buffer, flag in zip(buffers, changed.tolist(), strict=True):
-            if flag:
-                self._exchange.broadcast_tensor(buffer)
+    def _share_buffers(self) -> None:
+        """Give all ranks the buffers of rank 0, such as running means."""
+        for buffer in self.model.buffers():
+            self._exchange.broadcast_tensor(buffer)
 
     def _evaluate(self, source: Source) -> tuple[float, float]:
         self._exchange.call.stage(f"validation of epoch {self.epoch + 1}")

@@ -1,6 +1,7 @@
 """Training on several ranks: the same steps as in one process."""
 
 import re
+import warnings
 
 import dgl
 import numpy as np
@@ -8,73 +9,13 @@ import pytest
 import torch
 import torch.distributed as dist
 from dgl import DGLError
+from ranks_task import HOPS, Net, assert_equal, attempt, together, train_with
 from tiny_task import DATA
 from torch import nn
 
 from dgl_lc.hops import HopFeatures
-from dgl_lc.precompute import block_aggregate
-from dgl_lc.ranks.call import RankFailed
-from dgl_lc.testing.run_ranks import RankErrors, run_ranks
-from dgl_lc.training import fit, predict
-
-FEAT = DATA.feat.double()
-
-
-class Net(nn.Module):
-    """Two layers on hops 0 and 2, in float64; one of its weights is unused."""
-
-    def __init__(self, norm=False, dropout=0.0):
-        super().__init__()
-        torch.manual_seed(0)
-        self.first = nn.Linear(2 * DATA.num_feats, 8, dtype=torch.float64)
-        self.norm = nn.BatchNorm1d(8, dtype=torch.float64) if norm else None
-        self.dropout = nn.Dropout(dropout)
-        self.last = nn.Linear(8, DATA.num_classes, dtype=torch.float64)
-        self.unused = nn.Parameter(torch.ones(2, dtype=torch.float64))
-
-    def forward(self, graph, batch):
-        assert isinstance(batch, HopFeatures)
-        rows = self.first(torch.cat([batch[0], batch[2]], dim=1))
-        if self.norm is not None:
-            rows = self.norm(rows)
-        return self.last(self.dropout(torch.tanh(rows)))
-
-
-# Made when the module is imported, which is before a group is initialised.
-HOPS = block_aggregate(DATA.graph, FEAT, 2)
-
-
-def train_with(model, hops=HOPS, train=DATA.train[:50], **options):
-    """Train; give what has to be equal on all ranks."""
-    options = {"epochs": 4, "lr": 0.05, "weight_decay": 0.01, **options}
-    found = fit(model, hops, DATA.labels, train, DATA.valid, **options)
-    return {
-        "weights": {k: v.numpy() for k, v in model.state_dict().items()},
-        "history": found.history.to_dict("list"),
-        "best_epoch": found.best_epoch,
-    }
-
-
-def assert_equal(found, expected):
-    """The same run, to rounding."""
-    for key, value in expected["weights"].items():
-        np.testing.assert_allclose(
-            found["weights"][key], value, rtol=1e-9, atol=1e-12, err_msg=key
-        )
-    for name in ("train_loss", "valid_loss", "valid_accuracy"):
-        np.testing.assert_allclose(
-            found["history"][name], expected["history"][name], rtol=1e-9
-        )
-    assert found["best_epoch"] == expected["best_epoch"]
-
-
-def together(size, function, *args):
-    """Run on ranks, which all find the same; give what rank 0 finds."""
-    first, *others = run_ranks(size, function, *args)
-    for other in others:
-        np.testing.assert_equal(other, first)
-    return first
-
+from dgl_lc.testing.run_ranks import run_ranks
+from dgl_lc.training import fit
 
 # The same steps as one process
 
@@ -195,15 +136,6 @@ def test_each_rank_has_dropout_of_its_own_which_can_be_repeated():
     assert run_ranks(2, _masks) == [first, second]
 
 
-def _attempt(function):
-    """Give the error of a call, and its kind."""
-    try:
-        function()
-    except BaseException as error:
-        return type(error).__name__, str(error)
-    return None
-
-
 def _bad_calls():
     rank = dist.get_rank()
     model = Net()
@@ -211,6 +143,8 @@ def _bad_calls():
     other[0][DATA.train[0]] = torch.nan if rank == 1 else 1.0
     odd = HopFeatures([h.clone() for h in HOPS], HOPS.hops, HOPS.filter)
     odd[0][DATA.valid[-1]] = torch.inf
+    bad = HopFeatures([h.clone() for h in HOPS], HOPS.hops, HOPS.filter)
+    bad[2][DATA.train[7]] = torch.nan
     labels = DATA.labels.clone()
     labels[DATA.train[3]] += rank
 
@@ -249,13 +183,14 @@ def _bad_calls():
         "graph": train(inputs=(dgl.add_self_loop(DATA.graph), DATA.feat)),
         "empty on one rank": train(train=DATA.train[: 50 * (1 - rank)]),
         "valid": train(inputs=odd),
+        "nan": train(inputs=bad),
         "forward": lambda: train_with(broken),
         "on_epoch": train(on_epoch=stop),
         "weights": train(on_epoch=change),
     }
-    found = {name: _attempt(call) for name, call in calls.items()}
+    found = {name: attempt(call) for name, call in calls.items()}
     # After all these errors the group is as good as before.
-    found["after"] = _attempt(lambda: train_with(Net()))
+    found["after"] = attempt(lambda: train_with(Net()))
     return found
 
 
@@ -272,18 +207,71 @@ def test_what_differs_or_fails_is_an_error_on_all_ranks():
         "graph": "inputs is a graph with its features.*process_group=False",
         "empty on one rank": "train is empty",
         "valid": "validation loss is nan on rank 1 in epoch 1, batch 1",
+        "nan": r"the loss is nan on rank [01] in epoch 1, batch 1",
         "forward": "the disk is gone",
         "on_epoch": "enough",
         "weights": "weights of ranks differ after epoch 2",
     }
     for name, text in wanted.items():
         for rank in range(2):
-            kind, message = found[rank][name]
+            _, message = found[rank][name]
             assert re.search(text, message), (name, rank, message)
     assert found[0]["empty on one rank"][0] == "RankFailed"
     assert found[0]["on_epoch"][0] == "KeyboardInterrupt"
     assert found[1]["on_epoch"][0] == "RankFailed"
     assert found[1]["forward"][0] == "OSError"
     assert "failed on rank 1: OSError" in found[0]["forward"][1]
+    kinds = {found[rank]["nan"][0] for rank in range(2)}
+    assert kinds == {"DGLError", "RankFailed"}
     assert found[0]["after"] is None
     assert found[1]["after"] is None
+
+
+def _schedule():
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+    rows = []
+
+    def on_epoch(row):
+        rows.append(row["epoch"])
+        schedule.step()
+
+    batch_size = 24
+    if dist.is_initialized():
+        batch_size //= dist.get_world_size()
+    found = train_with(
+        model, optimizer=optimizer, on_epoch=on_epoch, batch_size=batch_size
+    )
+    return found, rows, optimizer.param_groups[0]["lr"]
+
+
+def test_a_schedule_of_rank_0_reaches_all_ranks():
+    expected, _, rate = _schedule()
+    (found, rows, first), (other, none, second) = run_ranks(2, _schedule)
+    assert (rows, none) == ([1, 2, 3, 4], [])
+    assert first == second == rate
+    assert_equal(found, expected)
+    assert_equal(other, expected)
+
+
+# Batch norm
+
+
+def _normed():
+    model = Net(norm=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # Some pieces of the last batch are empty.
+        found = train_with(model, train=DATA.train[:51], batch_size=8)
+    return found, [(str(w.message), w.filename) for w in caught]
+
+
+def test_batch_norm_on_the_cpu_is_local_and_a_warning():
+    found = run_ranks(3, _normed)
+    for own, caught in found:
+        ((message, file),) = caught
+        assert "norm: batch norm is not synchronised" in message
+        assert file == __file__
+        np.testing.assert_equal(own, found[0][0])
+    assert found[0][0]["weights"]["norm.num_batches_tracked"] > 0
