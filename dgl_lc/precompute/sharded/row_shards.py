@@ -19,7 +19,8 @@ from dgl import DGLError
 from ..._common.rows import copy_rows, empty
 from ...hops import HopFeatures
 from ...ranks.call import Call
-from ...storage.hop_store import open_hop_store
+from ...storage.folder import is_whole
+from ...storage.hop_store import find_store, open_hop_store
 from ...storage.write_hops import StoreWriter
 from ..overflow import OverflowCheck
 from ..request import Request
@@ -68,11 +69,51 @@ class RowTarget(Protocol):
         """Take columns of a hop, from ``first`` on."""
 
 
+class NoRows:
+    """A sink for columns of which this rank keeps nothing."""
+
+    def __init__(self, first: int, last: int):
+        self.first, self.last, self.done = first, last, first
+
+    @contextlib.contextmanager
+    def columns(self, first: int, last: int) -> Iterator[None]:
+        yield
+        self.done = last
+
+    def finished(self) -> HopFeatures | None:
+        return None
+
+    def __enter__(self) -> "NoRows":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+    def target(self, hop: int) -> torch.Tensor | None:
+        return None
+
+    def keep(
+        self, hop: int, values: torch.Tensor, places: torch.Tensor | None
+    ) -> None:
+        pass
+
+    def keep_features(self) -> None:
+        pass
+
+    def write(self, hop: int, low: int, rows: torch.Tensor) -> None:
+        pass
+
+    def finish(self) -> HopFeatures:
+        raise NotImplementedError("nothing was kept")
+
+
 class MemoryRows:
     """Rows of this rank in memory."""
 
-    def __init__(self, request: Request, places: torch.Tensor):
-        self._request = request
+    def __init__(
+        self, request: Request, places: torch.Tensor, shard: tuple[int, int]
+    ):
+        self._request, self._shard = request, shard
         nodes = request.nodes
         self.nodes = places if nodes is None else nodes[places]
         self.done = 0
@@ -99,10 +140,12 @@ class MemoryRows:
     def finish(self) -> HopFeatures:
         """Give the hop features."""
         request = self._request
-        return HopFeatures(
+        found = HopFeatures(
             list(self._hops.values()), request.kept,
             replace(request.spec, graph=request.counts()), self.nodes,
         )  # fmt: skip
+        found.shard = self._shard
+        return found
 
 
 class StoredRows:
@@ -120,7 +163,8 @@ class StoredRows:
         nodes = request.nodes
         self.nodes = places if nodes is None else nodes[places]
         head = request.store_head()
-        head = replace(
+        self._resume = resume
+        self._head = head = replace(
             head, rows=len(places), some_nodes=True,
             made_from=head.made_from | {"shard": list(shard)},
         )  # fmt: skip
@@ -161,6 +205,17 @@ class StoredRows:
         """Make the store whole and open it."""
         if not self._writer.finished:
             self._writer.finish(self._request.counts())
+        return self.open()
+
+    def is_finished(self) -> bool:
+        """Tell whether an earlier call has made this store."""
+        if not self._resume or not is_whole(self.folder):
+            StoreWriter.check(self.folder)
+            return False
+        return find_store(self.folder, self._head) is not None
+
+    def open(self) -> HopFeatures:
+        """Open the store, when it is whole."""
         return open_hop_store(self.folder)
 
 

@@ -3,12 +3,10 @@
 import filecmp
 
 import dgl
-import numpy as np
 import pytest
 import torch
 
 from dgl_lc.precompute import block_aggregate, open_store
-from dgl_lc.ranks.group import find_ranks
 from dgl_lc.testing.run_ranks import run_ranks
 
 
@@ -31,11 +29,15 @@ def _store(folder, sizes, options):
 SIZES = [(60, 300, 21), (1, 0, 1), (7, 5, 2), (40, 900, 33)]
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_a_store_of_ranks_has_the_bits_of_one_process(tmp_path, size):
+SPLITS = [(2, "columns"), (3, "columns"), (4, None), (2, "edges"),
+          (3, "edges"), (4, "edges"), (4, (2, 2))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "split"), SPLITS)
+def test_a_store_of_ranks_has_the_bits_of_one_process(tmp_path, size, split):
     one, many = tmp_path / "one", tmp_path / "many"
     expected = _store(one, SIZES, {})
-    for found in run_ranks(size, _store, many, SIZES, {}):
+    for found in run_ranks(size, _store, many, SIZES, {"split": split}):
         for own, other in zip(found, expected, strict=True):
             assert torch.equal(own, other)
     for number in range(len(SIZES)):
@@ -63,11 +65,13 @@ ROW_SIZES = [(60, 300, 21), (7, 5, 2), (40, 900, 33)]
 
 
 @pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_row_shards(tmp_path, size, stored):
+@pytest.mark.parametrize(("size", "split"), SPLITS)
+def test_row_shards(tmp_path, size, split, stored):
     folder = tmp_path / "many" if stored else None
     expected = _store(tmp_path / "one", ROW_SIZES, {})
-    for rank, found in enumerate(run_ranks(size, _rows, folder, ROW_SIZES, {})):
+    options = {"split": split}
+    many = run_ranks(size, _rows, folder, ROW_SIZES, options)
+    for rank, found in enumerate(many):
         for (nodes, own, shard), other in zip(found, expected, strict=True):
             assert nodes.tolist() == list(range(rank, other.shape[1], size))
             assert torch.equal(own, other[:, rank::size])
