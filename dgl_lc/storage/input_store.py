@@ -18,6 +18,7 @@ from dgl import DGLError
 
 from .._common.json_files import read_json
 from ..node_rows import ModelInputs
+from ..ranks.call import Call
 from .folder import Build, build, check_output
 from .hop_store import KIND as HOPS_KIND
 from .hop_store import StoredHops, open_hop_store
@@ -303,6 +304,7 @@ def write_inputs(
     resume: bool = True,
     steps: Sequence[str] = (),
     filters: Sequence[str] | None = None,
+    call: Call | None = None,
 ) -> Iterator[InputsWriter]:
     """Write a folder of inputs, or resume where a killed run stopped.
 
@@ -326,7 +328,15 @@ def write_inputs(
         subfolder ``work``. The caller removes it.
     filters : sequence of str, optional
         What the names of filters in ``names`` mean.
+    call : Call, optional
+        Ranks that write the parts together. The folder is that of rank 0.
     """
+    if call is not None and call.ranks.rank > 0:
+        follower = InputsWriter(Path(path), folders, None, steps)
+        follower.finished, follower.done = call.gather(None)[0]
+        yield follower
+        call.barrier("inputs")
+        return
     kind = FolderKind(_NAME, _MAKER, (*folders, WORK))
     options = {"inputs": list(names), "folders": list(folders)}
     if filters is not None:
@@ -335,7 +345,12 @@ def write_inputs(
         # A folder of somebody else's is refused before any work.
         check_output(Path(path) / folder, HOPS_KIND, (), resume=resume)
     with build(Path(path), kind, (), made_from, options, resume=resume) as work:
-        yield InputsWriter(Path(path), folders, work, steps)
+        writer = InputsWriter(Path(path), folders, work, steps)
+        if call is not None:
+            call.gather([writer.finished, writer.done])
+        yield writer
+    if call is not None:
+        call.barrier("inputs")
 
 
 def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:
