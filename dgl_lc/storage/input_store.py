@@ -30,6 +30,7 @@ from .manifest import (
     Manifest,
     read_manifest,
 )
+from .row_shard_folders import find_shards, open_shard
 
 _NAME, _MAKER = "store of inputs", "model.precompute(out=)"
 KIND = FolderKind(_NAME, _MAKER)
@@ -360,7 +361,8 @@ def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:
     ----------
     path : path
         The folder that was given as ``out`` to
-        :func:`dgl_lc.block_aggregate` or to a model's ``precompute``.
+        :func:`dgl_lc.block_aggregate` or to a model's ``precompute``. Of row
+        shards (``shared=False``), each rank opens its own.
 
     Returns
     -------
@@ -383,6 +385,9 @@ def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:
     file = folder / MANIFEST
     if file.is_file() and read_json(file).get("format") == KIND.format:
         return open_inputs(folder)
+    shards = find_shards(folder)
+    if shards and not file.exists():
+        return open_shard(folder, shards)
     return open_hop_store(folder)
 
 
