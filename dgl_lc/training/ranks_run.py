@@ -72,6 +72,16 @@ class RanksRun(TrainingRun):
         self._share_buffers()
         super().__init__(model, optimizer, monitor, patience)
 
+    def close(self) -> None:
+        """Take the hooks of DistributedDataParallel off the weights.
+
+        They would also go with the wrapper. But the traceback of an error
+        may keep that alive, and then the backward pass of a later run would
+        wait for other ranks.
+        """
+        parallel: Any = self._parallel
+        parallel.reducer = parallel.logger = None
+
     @property
     def _where(self) -> str:
         return f" on rank {self._rank}"
@@ -149,26 +159,19 @@ class RanksRun(TrainingRun):
     def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
         """Take the times of rank 0; refuse weights that differ."""
         names = ("train_seconds", "seconds")
-        sums = [
-            own.detach().double().sum()
-            for own in self.model.parameters()
-        ]  # fmt: skip
-        both = torch.stack(sums).cpu()
-        weights = (
-            float(both.sum()),
-            float(both @ torch.arange(1.0, len(both) + 1).double()),
-        )
-        found = self._exchange.check(None, [*(row[n] for n in names), *weights])
-        if not torch.equal(
-            found[:, 2:].contiguous().view(torch.int64),
-            found[:1, 2:].contiguous().view(torch.int64).expand(len(found), -1),
-        ):
+        sums = [own.detach().double().sum() for own in self.model.parameters()]
+        own = torch.stack(sums).cpu().tolist()
+        found = self._exchange.check(None, [*(row[n] for n in names), *own])
+        # As bits, because nan is not equal to itself.
+        bits = found.view(torch.int64)[:, len(names) :]
+        if not torch.equal(bits, bits[:1].expand_as(bits)):
             raise DGLError(
-                f"the weights of ranks differ after epoch {self.epoch}: an "
-                f"optimizer that draws random numbers, or on_epoch, which "
-                f"runs on rank 0 alone, may have changed them. {self._kept}."
+                f"the weights of ranks differ after epoch {self.epoch}, and "
+                f"{self._kept}: an optimizer that draws random numbers, or "
+                f"on_epoch, which runs on rank 0 alone, may have changed them."
             )
-        return {**row, **dict(zip(names, found[0, :2].tolist(), strict=True))}
+        times = found[0, : len(names)].tolist()
+        return {**row, **dict(zip(names, times, strict=True))}
 
     def _report(
         self, row: dict[str, Any], on_epoch: Callable[[dict], None] | None

@@ -62,8 +62,7 @@ class Together:
         What a rank holds of row shards is added to the description.
         """
         self._call.stage("comparing the arguments of all ranks")
-        # That of the run is for all ranks together.
-        self._call.agree({**options, **described})
+        self._call.agree({**described, **options})
         for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
             if is_shard(given):
                 found = self._call.gather(describe_shard(given))
@@ -126,7 +125,11 @@ class Together:
     ) -> Iterator[RanksRun]:
         """Make the run, in which batch norm is that of all ranks."""
         with synchronised(model, self._ranks, device):
-            yield RanksRun(
+            found = RanksRun(
                 Exchange(self._call), steps, seed, saves, model, optimizer,
                 monitor, patience,
             )  # fmt: skip
+            try:
+                yield found
+            finally:
+                found.close()
