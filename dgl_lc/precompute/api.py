@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,6 +10,8 @@ from dgl import DGLError
 
 from .._common.bytes import parse_bytes
 from ..hops import HopFeatures
+from ..ranks.call import Call
+from ..ranks.group import Group, find_ranks
 from ..storage.disk_features import DiskFeatures
 from .column_blocks import Executor, progress_bar
 from .cpu.engine import CpuExecutor
@@ -30,6 +33,9 @@ from .planning.device import make_device_plan
 from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
 from .request import Request
+from .sharded.layout import Split
+from .sharded.rank_work import Options
+from .sharded.run import aggregate_on_ranks
 from .sinks import make_sink
 from .survey import (
     DoesNotFit,
@@ -59,6 +65,9 @@ def block_aggregate(
     out: str | os.PathLike | None = None,
     resume: bool = True,
     progress: bool | None = None,
+    process_group: Group = None,
+    split: Split = None,
+    shared: bool = True,
 ) -> HopFeatures:
     r"""Precompute the hop features :math:`S^0 X, \dots, S^K X`.
 
@@ -139,6 +148,19 @@ def block_aggregate(
         deleted and computed again. Default: True.
     progress : bool, optional
         Show a progress bar. Default: in a terminal, if it takes a while.
+    process_group : torch.distributed.ProcessGroup or False, optional
+        The ranks that make this call together, each with the same arguments
+        (``memory`` and ``device`` may be others). Default: the default group,
+        if ``torch.distributed`` is initialised. False: this process alone.
+    split : str or tuple, optional
+        What each rank computes: "columns" (some columns of all hops),
+        "edges" (the rows of some destinations) or a pair, the number of
+        groups that share the columns and of ranks in a group that share the
+        edges.
+    shared : bool, optional
+        With ``out`` and several ranks: whether all of them see the same
+        folder, which then gets one store. With False each rank gets a store
+        of some of the rows, ``out/shard-R-of-P``. Default: True.
 
     Returns
     -------
@@ -162,6 +184,19 @@ def block_aggregate(
     host_budget = None
     if host_memory is not None:
         host_budget = parse_bytes(host_memory, "host_memory")
+    ranks = find_ranks(process_group)
+    if ranks is not None:
+        with Call(ranks, "block_aggregate") as call:
+            request = Request.of(
+                g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
+            )
+            options = Options(
+                split, shared, budget, host_budget, plan,
+                None if out is None else Path(out), resume, progress,
+            )  # fmt: skip
+            return aggregate_on_ranks(
+                call, request, find_device(device), _survey, options
+            )
     request = Request.of(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )

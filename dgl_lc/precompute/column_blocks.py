@@ -39,7 +39,7 @@ def run_column_blocks(
 
     Features on disk are read one block ahead.
     """
-    blocks = plan.column_blocks(sink.done)
+    blocks = plan.column_blocks(sink.done, sink.last)
     with ThreadPoolExecutor(1, "dgl-lc read") as reader:
         for place, (first, last) in enumerate(blocks):
             for following in blocks[place + 1 : place + 2]:

@@ -42,7 +42,7 @@ class Places:
         if rows is None:
             return None
         if self._numbered != hop:
-            number_rows(rows, self._place)
+            number_rows(rows, 0, self._place)
             self._numbered = hop
         return self._place
 

@@ -39,9 +39,17 @@ class Sink(Protocol):
 
     Attributes
     ----------
+    first, last : int
+        The columns that it takes, of all columns of the features.
     done : int
-        Columns that are complete, from an earlier run or try.
+        The column up to which they are complete, from an earlier run or try.
     """
+
+    @property
+    def first(self) -> int: ...
+
+    @property
+    def last(self) -> int: ...
 
     @property
     def done(self) -> int: ...
@@ -93,7 +101,8 @@ class MemorySink:
         self._hops: dict[int, torch.Tensor] = {}
         self._block: dict[int, torch.Tensor] = {}
         self._first = self._last = 0
-        self.done = 0
+        self.first = self.done = 0
+        self.last = request.num_feats
 
     def finished(self) -> HopFeatures | None:
         return None
@@ -165,29 +174,54 @@ class MemorySink:
 
 
 class StoreSink:
-    """Hop features in a store on disk, which knows what was done before."""
+    """Hop features in a store on disk, which knows what was done before.
 
-    def __init__(self, request: Request, path: str | os.PathLike, resume: bool):
+    Parameters
+    ----------
+    path : path
+        The folder.
+    resume : bool
+        Resume an unfinished store of the same.
+    head : StoreHead, optional
+        What the store holds, where that is not the result of the request but
+        a part of it: some of the columns, from ``first`` on.
+    held : int64 tensor, optional
+        The places of the rows of a part among those that were asked for.
+        Default: it has all of them.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        path: str | os.PathLike,
+        resume: bool,
+        head: StoreHead | None = None,
+        first: int = 0,
+        held: torch.Tensor | None = None,
+    ):
         self._request, self._folder = request, Path(path)
         self._resume = resume
-        self._overflow = OverflowCheck(request)
+        self._part = head
+        self.first = first
+        columns = request.num_feats if head is None else head.columns
+        self.last = first + columns
+        self._overflow = OverflowCheck(request, held)
         self._staged: dict[int, torch.Tensor] = {}
         self._first = self._last = 0
 
     @cached_property
     def _head(self) -> StoreHead:
         # Its keys read graph and features: it is made once, and late.
-        return self._request.store_head()
+        return self._part or self._request.store_head()
 
     @cached_property
     def _writer(self) -> StoreWriter:
-        return StoreWriter(
-            self._folder, self._head, self._request.nodes, self._resume
-        )
+        nodes = self._request.nodes if self._part is None else None
+        return StoreWriter(self._folder, self._head, nodes, self._resume)
 
     @property
     def done(self) -> int:
-        return self._writer.done
+        return self.first + self._writer.done
 
     def finished(self) -> StoredHops | None:
         if not self._resume or not is_whole(self._folder):
@@ -223,7 +257,7 @@ class StoreSink:
     @contextlib.contextmanager
     def columns(self, first: int, last: int) -> Iterator[None]:
         self._first, self._last, self._staged = first, last, {}
-        with self._writer.block(last):
+        with self._writer.block(last - self.first):
             yield
             for hop, rows in self._staged.items():
                 self.keep(hop, rows, None)
@@ -236,7 +270,7 @@ class StoreSink:
         self, hop: int, values: torch.Tensor, places: torch.Tensor | None
     ) -> None:
         self._overflow.check(hop, 0, values, places, self._first, self._last)
-        self._writer.keep(hop, self._first, values, places)
+        self._writer.keep(hop, self._first - self.first, values, places)
 
     def keep_features(self) -> None:
         request, first, last = self._request, self._first, self._last
@@ -259,7 +293,8 @@ class StoreSink:
 
     def finish(self) -> StoredHops:
         if not self._writer.finished:
-            self._writer.finish(self._request.counts())
+            counts = self._request.counts() if self._part is None else None
+            self._writer.finish(counts)
         return open_hop_store(self._folder)
 
 

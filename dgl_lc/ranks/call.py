@@ -13,7 +13,7 @@ import json
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -107,6 +107,11 @@ class Call:
     def progress(self, amount: int = 1) -> None:
         """Say that this rank got on."""
         self._progress += amount
+
+    @property
+    def done(self) -> int:
+        """What this rank has said by :meth:`progress`."""
+        return self._progress
 
     def _beat(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
@@ -202,6 +207,45 @@ class Call:
             if number >= count:
                 return
             yield number
+
+    def wait(self, is_done: Callable[[], bool]) -> None:
+        """Wait for what all ranks do together, and notice ranks that fail."""
+        watch = _Watch(self)
+        others = [r for r in range(self.ranks.size) if r != self.ranks.rank]
+        pause = 1e-5
+        while not is_done():
+            if pause > 0.01:
+                # The store is asked only if it takes a while.
+                watch.look(others, began=True)
+            time.sleep(pause)
+            pause = min(0.05, 1.5 * pause)
+
+    def find_silent(self) -> list[int]:
+        """Listen for a few beats; list ranks without a sign of life.
+
+        An error that another rank has reported by then is raised instead.
+        """
+        others = [r for r in range(self.ranks.size) if r != self.ranks.rank]
+        before = {rank: self.sign_of(rank)["beat"] for rank in others}
+        end = time.monotonic() + 3 * BEAT_SECONDS
+        while time.monotonic() < end:
+            self.check_others()
+            time.sleep(0.05)
+        return [r for r in others if self.sign_of(r)["beat"] == before[r]]
+
+    def tell(self, name: str, value: Any) -> None:
+        """Let other ranks ask for a JSON value by a name."""
+        self._store.set(f"told/{name}", as_json(value))
+        self._store.add(f"told/{name}/there", 1)
+
+    def ask(self, name: str, rank: int) -> Any:
+        """Wait for a value that a rank tells by a name."""
+        watch, pause = _Watch(self), 0.001
+        while not self._count(f"told/{name}/there"):
+            watch.look([rank], began=True)
+            time.sleep(pause)
+            pause = min(0.1, 1.5 * pause)
+        return json.loads(self._get(f"told/{name}"))
 
     def check_others(self) -> None:
         """Raise an error if another rank has failed."""

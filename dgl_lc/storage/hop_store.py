@@ -35,7 +35,9 @@ from .row_checksums import add_checksums, factors
 
 #: Where a store that is merged of two keeps the second while it is written.
 COMPUTED = "computed"
-KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED,))
+#: Where ranks write what a store is put together of.
+PARTS = "parts"
+KIND = FolderKind("hop store", "block_aggregate(out=)", (COMPUTED, PARTS))
 ROWS, CHECKSUMS, NODES = "rows.npy", "checksums.npy", "nodes.npy"
 #: Where a manifest has the counts of the graph, if these are known.
 COUNTS = "graph_counts"
@@ -125,6 +127,14 @@ class StoreHead:
         )  # fmt: skip
 
     @property
+    def shard(self) -> tuple[int, int] | None:
+        """The number of a shard of the rows, and of all shards."""
+        match self.made_from.get("shard"):
+            case [int(number), int(size)] if 0 <= number < size:
+                return number, size
+        return None
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """The shape of ``rows.npy``."""
         return self.rows, len(self.hops), self.columns
@@ -181,6 +191,7 @@ class StoredHops(HopFeatures):
         self._is_checked = False
         tensor = tensor_of(self._array).view(VALUE_TYPES[head.kind].torch)
         super().__init__(list(tensor.unbind(1)), head.hops, head.spec, nodes)
+        self.shard = head.shard
 
     def _map(self, name: str, mode: str) -> np.ndarray:
         return map_file(self.folder / name, self._manifest.files[name], mode)

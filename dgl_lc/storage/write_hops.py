@@ -274,6 +274,11 @@ class StoreWriter:
             self._checksums = self._new
             self._commit(last)
 
+    def adopt(self, checksums: np.ndarray) -> None:
+        """Take the rows as they are in the file, written by others."""
+        assert checksums.shape == self._checksums.shape
+        self._checksums = checksums
+
     def finish(self, counts: GraphCounts | None = None) -> None:
         """Write the manifest, with the graph's counts: the store is whole."""
         with disk_errors(self.folder):

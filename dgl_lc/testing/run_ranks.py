@@ -7,6 +7,7 @@ be killed.
 
 import datetime
 import multiprocessing
+import pickle
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -95,7 +96,7 @@ def _collect(pipes: list[Connection], timeout: float) -> list[Any]:
         for pipe in ready:
             rank = left.pop(pipe)
             try:
-                found[rank] = pipe.recv()
+                found[rank] = pickle.loads(pipe.recv_bytes())
             except EOFError:
                 died = RuntimeError("the process died")
                 found[rank] = ("error", died, str(died))
@@ -118,6 +119,7 @@ def _run(
         answer: tuple = ("result", function(*args))
     except BaseException as error:
         answer = ("error", error, traceback.format_exc())
-    pipe.send(answer)
+    # As bytes: tensors would be sent as memory of a process that ends.
+    pipe.send_bytes(pickle.dumps(answer))
     pipe.close()
     dist.destroy_process_group()

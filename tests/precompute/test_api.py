@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate, plan
-from dgl_lc.precompute.cpu import engine
+from dgl_lc.precompute.cpu import chunks
 from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.reference import dense_filter
 
@@ -382,7 +382,7 @@ def test_an_error_in_a_worker_reaches_the_caller(small_graph, monkeypatch):
     def fail(*args):
         raise RuntimeError("kernel failed")
 
-    monkeypatch.setattr(engine.chunk_kernels, "assemble", fail)
+    monkeypatch.setattr(chunks, "assemble", fail)
     with pytest.raises(RuntimeError, match="kernel failed"):
         block_aggregate(small_graph, make_features(4, 5), 2)
 

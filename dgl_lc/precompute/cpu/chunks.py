@@ -53,10 +53,10 @@ def cut_chunks(
     indptr : integer array
         Where the edges of each row begin.
     bounds : int64 array
-        The first edge of each edge block, and the number of edges.
+        The first edge of each edge block, and the end of the last one.
     """
     num_rows = len(indptr) - 1 if rows is None else len(rows)
-    entries = int(num_rows + bounds[-1])
+    entries = int(num_rows + bounds[-1] - bounds[0])
     table = np.empty((_most_chunks(entries, len(bounds) - 1), 5), np.int64)
     starts = np.zeros(len(bounds), np.int64)
     count, slots = _cut_chunks(

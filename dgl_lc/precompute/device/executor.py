@@ -69,6 +69,11 @@ class DeviceExecutor:
         #: What :meth:`run` tells it has done when all is.
         self.total = self._survey.gathered_bytes()
 
+    @property
+    def plan(self) -> DevicePlan:
+        """How the work is cut."""
+        return self._plan
+
     def _make_plan(self, budget: int) -> DevicePlan:
         plan = make_device_plan(
             self._survey.work, budget, self._device.fuses,
@@ -81,8 +86,8 @@ class DeviceExecutor:
     def run(self, sink: Sink, done: Done) -> None:
         """Give all columns that it does not have yet to the sink."""
         work, device = self._plan.work, self._device
-        done(self.total * sink.done // work.num_feats)
-        while sink.done < work.num_feats:
+        done(self.total * (sink.done - sink.first) // work.num_feats)
+        while sink.done < sink.last:
             try:
                 failure = self._try(sink, done)
             finally:

@@ -235,13 +235,20 @@ def mark_sources(
     high: int,
     indptr: np.ndarray,
     indices: np.ndarray,
+    base: int,
     marks: np.ndarray,
 ) -> None:
-    """Set ``marks`` of every source of rows ``rows[low:high]``."""
+    """Set ``marks`` of every source of rows ``rows[low:high]``.
+
+    ``indices`` begin at edge ``base``. Edges that they do not have, of an
+    edge block, are passed over.
+    """
+    last = base + len(indices)
     for i in range(low, high):
         row = rows[i]
-        for e in range(indptr[row], indptr[row + 1]):
-            marks[indices[e]] = 1
+        begin, end = max(indptr[row], base), min(indptr[row + 1], last)
+        for e in range(begin, end):
+            marks[indices[e - base]] = 1
 
 
 @jit
@@ -301,10 +308,10 @@ def hash_edges(
 
 
 @jit
-def number_rows(rows: np.ndarray, place: np.ndarray) -> None:
-    """``place[rows[i]] = i``"""
+def number_rows(rows: np.ndarray, first: int, place: np.ndarray) -> None:
+    """``place[rows[i]] = first + i``"""
     for i in range(len(rows)):
-        place[rows[i]] = i
+        place[rows[i]] = first + i
 
 
 @jit

@@ -61,7 +61,9 @@ class Filter:
 
     Sorted edges that exist are used as they are; where they would not fit
     in memory (more than one block of a graph that DGL has not sorted) each
-    block is sorted again whenever it is needed.
+    block is sorted again whenever it is needed. ``places`` are the first and
+    last (exclusive) edge, by destination, of a filter with only some of them;
+    degrees stay those of the whole graph.
     """
 
     def __init__(
@@ -71,19 +73,24 @@ class Filter:
         dtype: np.dtype | type,
         weight: np.ndarray | None = None,
         num_blocks: int = 1,
+        places: tuple[int, int] | None = None,
     ):
         self.spec = spec
         self.edges = edges
         self.left, self.right = diagonals(edges, spec, dtype)
         self.drop_loops = spec.self_loop and bool(edges.loops.any())
-        bounds = ranges(edges.num_edges, num_blocks)
-        self.bounds = np.array([0] + [end for _, end in bounds], np.int64)
+        first, last = places or (0, edges.num_edges)
+        ends = [first + end for _, end in ranges(last - first, num_blocks)]
+        self.bounds = np.array([first, *ends], np.int64)
         self._weight = weight
         self._whole: EdgeBlock | None = None
         self._room: EdgeBlock | None = None
         self.space: SortSpace | None = None
         if num_blocks == 1 or not edges.owned:
-            self._whole = edges.whole(weight)
+            if places is None:
+                self._whole = edges.whole(weight)
+            else:
+                self._whole = edges.part(first, last, weight)
         else:
             edges.unload()
             self.space = SortSpace(edges.num_nodes, min(SLICE, edges.num_edges))

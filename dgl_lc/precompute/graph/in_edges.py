@@ -191,14 +191,25 @@ class InEdges:
 
     def whole(self, weight: np.ndarray | None = None) -> EdgeBlock:
         """Give all edges as one block. ``weight`` is in DGL's order."""
-        indices = self.load()
-        if weight is not None and self.owned:
-            weight = self.sort(
-                0, self.num_edges, weight, want_indices=False
-            ).weight
-        elif weight is not None:
-            self._check_edge_ids(self._edge_ids)
-        return EdgeBlock(0, indices, self._edge_ids, weight)
+        self.load()
+        return self.part(0, self.num_edges, weight)
+
+    def part(
+        self, begin: int, end: int, weight: np.ndarray | None = None
+    ) -> EdgeBlock:
+        """Give a block with the edges at places begin to end.
+
+        Only these are sorted, and none where sorted edges exist.
+        """
+        if not self.owned:
+            if weight is not None:
+                self._check_edge_ids(self._edge_ids)
+            return EdgeBlock(0, self._csc.indices, self._edge_ids, weight)
+        if self._sorted is None:
+            return self.sort(begin, end, weight)
+        if weight is not None:
+            weight = self.sort(begin, end, weight, want_indices=False).weight
+        return EdgeBlock(begin, self._sorted[begin:end], None, weight)
 
     def order(self) -> np.ndarray:
         """Give DGL's edge ids in the order by destination."""
@@ -312,7 +323,7 @@ class InEdges:
 
         # Two threads may set the same mark: both write 1.
         def mark(_: int, part: int) -> None:
-            kernels.mark_sources(rows, *parts[part], indptr, indices, marks)
+            kernels.mark_sources(rows, *parts[part], indptr, indices, 0, marks)
 
         parts = ranges(len(rows), 8 * num_threads())
         run_parallel(mark, len(parts))

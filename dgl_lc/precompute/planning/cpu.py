@@ -54,7 +54,7 @@ def make_plan(
             budget = min(budget, available)
     best = None
     for width in work.widths():
-        blocks = _fewest_edge_blocks(work, width, budget)
+        blocks = fewest_edge_blocks(work, width, budget)
         if blocks is None:
             continue
         found = plan_for(work, blocks, width, budget)
@@ -116,10 +116,13 @@ def least_bytes(work: Work) -> int:
     )
 
 
-def too_small(work: Work, budget: int) -> MemoryTooSmall:
-    """Say how much memory would be enough for this work."""
+def too_small(work: Work, budget: int, extra: int = 0) -> MemoryTooSmall:
+    """Say how much memory would be enough for this work.
+
+    ``extra`` are bytes that are taken beside it.
+    """
     # Rounded up, so that what is said is really enough.
-    enough = -(-least_bytes(work) // 2**20)
+    enough = -(-(least_bytes(work) + extra) // 2**20)
     return MemoryTooSmall(
         f"memory={format_bytes(budget)} is too small: {enough} MiB would be "
         f"enough (memory='{enough}MiB'). The result takes "
@@ -159,7 +162,7 @@ def _cuts(work: Work, width: int) -> list[int]:
     return [1, _fewest_bytes(work, width)]
 
 
-def _fewest_edge_blocks(work: Work, width: int, budget: int) -> int | None:
+def fewest_edge_blocks(work: Work, width: int, budget: int) -> int | None:
     """Find the smallest number of edge blocks that fits."""
 
     def fits(blocks: int) -> bool:

@@ -31,6 +31,8 @@ class Item(enum.Enum):
     FINDING = "finding the frontier"
     NODES = "nodes asked for"
     FIXED = "fixed"
+    # On several ranks:
+    EXCHANGE = "rows of other ranks on their way"
     # On a device with memory of its own:
     DIAGONALS = "diagonals"
     ONES = "ones"
@@ -92,9 +94,12 @@ class Plan:
         """All bytes in use at the peak."""
         return sum(self.items.values())
 
-    def column_blocks(self, begin: int = 0) -> list[tuple[int, int]]:
+    def column_blocks(
+        self, begin: int = 0, end: int | None = None
+    ) -> list[tuple[int, int]]:
         """List first and last (exclusive) column of each block."""
-        total, width = self.work.num_feats, self.column_width
+        width = self.column_width
+        total = self.work.num_feats if end is None else end
         return [
             (first, min(first + width, total))
             for first in range(begin, total, width)

@@ -147,12 +147,14 @@ def test_nodes_that_are_converted():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_chunks_of_work(blocks, dtype):
     _, _, engine, items = planned(blocks=blocks, dtype=dtype)
-    chunks = [engine.chunks(hop) for hop in (1, 2)]
+    chunks = [engine.product.chunks(hop) for hop in (1, 2)]
     assert chunks[0].num_slots > 0
     made = nbytes(*(c.table for c in chunks), *(c.starts for c in chunks))
-    made += sum(nbytes(*scratch) for scratch in engine.scratch)
-    slots = chunks[0].num_slots * COLUMNS * engine.scratch[0].coefs.itemsize
-    scaling = len(engine.scratch) * (1 << 14) * dtype.itemsize
+    made += sum(nbytes(*scratch) for scratch in engine.product.scratch)
+    slots = (
+        chunks[0].num_slots * COLUMNS * engine.product.scratch[0].coefs.itemsize
+    )
+    scaling = len(engine.product.scratch) * (1 << 14) * dtype.itemsize
     assert items[Item.CHUNKS] >= made + slots + scaling
 
 

@@ -1,0 +1,1 @@
+"""One precomputation on many ranks."""
