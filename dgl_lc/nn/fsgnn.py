@@ -202,7 +202,9 @@ class FSGNN(SeveralFilters):
         found = [compute(name, None) for name in parts]
         tensors = [hop for hops in found for hop in hops]
         weighted = found[0].filter.weighted
-        return self._inputs(tensors, found[0].nodes, weighted)
+        inputs = self._inputs(tensors, found[0].nodes, weighted)
+        inputs.shard = found[0].shard
+        return inputs
 
     def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
