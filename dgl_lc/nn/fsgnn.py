@@ -181,6 +181,12 @@ class FSGNN(SeveralFilters):
             :math:`2K + 1` inputs.
         """
         out = options.pop("out", None)
+        if out is not None and not options.get("shared", True):
+            raise DGLError(
+                "shared=False is for models of one filter: FSGNN writes its "
+                "inputs to one folder, which all ranks have to see. Omit out "
+                "for the rows of each rank in memory."
+            )
         # Hop 0 is the same for both filters.
         parts: dict[str, dict[str, Any]] = {_WITH_LOOPS: {}}
         if self._K > 0:

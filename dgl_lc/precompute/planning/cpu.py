@@ -34,6 +34,10 @@ class MemoryTooSmall(DGLError):
         super().__init__(message)
         self.enough = enough
 
+    def __reduce__(self) -> tuple:
+        # Processes send errors to each other.
+        return type(self), (str(self), self.enough)
+
 
 def make_plan(
     work: Work,

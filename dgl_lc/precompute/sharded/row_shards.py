@@ -31,11 +31,6 @@ from .layout import Layout
 PIECE_BYTES = 1 << 24
 
 
-def shard_folder(out: Path, rank: int, size: int) -> Path:
-    """Give the folder of the store of a rank."""
-    return out / f"shard-{rank}-of-{size}"
-
-
 def shard_places(rows: int, rank: int, size: int) -> torch.Tensor:
     """Give the places of a rank's rows among those that were asked for."""
     return torch.arange(rank, rows, size)

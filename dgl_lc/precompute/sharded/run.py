@@ -13,6 +13,7 @@ from ...hops import HopFeatures
 from ...ranks.call import Call
 from ...storage.assemble_hops import Part
 from ...storage.keys import is_unread
+from ...storage.row_shard_folders import shard_folder
 from ..column_blocks import Done, progress_bar
 from ..device.protocol import Device
 from ..request import Request
@@ -27,7 +28,6 @@ from .row_shards import (
     StoredRows,
     check_rows,
     exchange_bytes,
-    shard_folder,
     shard_places,
 )
 from .shared_store import SharedStore

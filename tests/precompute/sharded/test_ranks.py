@@ -5,9 +5,11 @@ import filecmp
 import dgl
 import pytest
 import torch
+from dgl import DGLError
 
 from dgl_lc.precompute import block_aggregate, open_store
-from dgl_lc.testing.run_ranks import run_ranks
+from dgl_lc.ranks.group import find_ranks
+from dgl_lc.testing.run_ranks import RankErrors, run_ranks
 
 
 def make(nodes=60, edges=300, columns=21, seed=0):
@@ -57,6 +59,8 @@ def _rows(folder, sizes, options):
         g, x = make(*size)
         out = f"{folder}/{number}" if folder else None
         hops = block_aggregate(g, x, 2, out=out, shared=False, **options)
+        if out is not None:
+            hops = open_store(out)
         found.append((hops.nodes, torch.stack(list(hops)), hops.shard))
     return found
 
@@ -76,3 +80,76 @@ def test_row_shards(tmp_path, size, split, stored):
             assert nodes.tolist() == list(range(rank, other.shape[1], size))
             assert torch.equal(own, other[:, rank::size])
             assert shard == (rank, size)
+
+
+def test_shards_are_opened_by_as_many_ranks(tmp_path):
+    run_ranks(2, _rows, tmp_path, ROW_SIZES[:1], {})
+    with pytest.raises(DGLError, match="this process is alone"):
+        open_store(tmp_path / "0")
+    assert open_store(tmp_path / "0" / "shard-1-of-2").shard == (1, 2)
+    with pytest.raises(RankErrors) as caught:
+        run_ranks(3, _open, tmp_path / "0")
+    for error in caught.value.errors.values():
+        assert "row shards of 2 ranks, and here are 3" in str(error)
+
+
+def _open(folder):
+    return open_store(folder)
+
+
+def _bad(case, folder):
+    g, x = make()
+    rank = find_ranks().rank
+    options = {"out": f"{folder}/{case}"}
+    if case == "K":
+        return block_aggregate(g, x, 2 + rank, **options)
+    if case == "features":
+        return block_aggregate(g, x + rank, 2, **options)
+    if case == "graph":
+        return block_aggregate(make(seed=rank)[0], x, 2, **options)
+    if case == "not shared":
+        options["out"] = f"{folder}/{rank}"
+        return block_aggregate(g, x, 2, **options)
+    if case == "split":
+        return block_aggregate(g, x, 2, split=(3, 1), **options)
+    if case == "one rank fails":
+        return block_aggregate(g, x[:10] if rank else x, 2, **options)
+    if case == "memory":
+        # One rank has less: narrower blocks for all.
+        memory = "3MiB" if rank else None
+        return list(block_aggregate(g, x, 2, memory=memory, **options))
+    if case == "too little memory":
+        return block_aggregate(
+            g, x, 2, memory=1000 if rank else None, **options
+        )
+    if case == "rows":
+        return block_aggregate(g, x, 2, nodes=[3])
+    raise AssertionError(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "texts"),
+    [
+        ("K", ["hops is [0, 1, 2] on rank 0 and [0, 1, 2, 3] on rank 1"] * 2),
+        ("features", ["feat (a digest)"] * 2),
+        ("graph", ["g (a digest of its edges)"] * 2),
+        ("not shared", ["does not see what rank 0 wrote there"] * 2),
+        ("split", ["product of the two should be the number of ranks"] * 2),
+        ("one rank fails", ["failed on rank 1: feat has 10 rows", "10 rows"]),
+        ("too little memory", ["failed on rank 1: memory", "too small"]),
+        ("rows", ["1 rows can't be shared by 2 ranks"] * 2),
+    ],
+)
+def test_bad_calls_are_errors_on_all_ranks(tmp_path, case, texts):
+    with pytest.raises(RankErrors) as caught:
+        run_ranks(2, _bad, case, tmp_path)
+    for rank, text in enumerate(texts):
+        assert text in str(caught.value.errors[rank])
+
+
+def test_ranks_may_have_different_memory(tmp_path):
+    g, x = make()
+    expected = list(block_aggregate(g, x, 2))
+    for found in run_ranks(2, _bad, "memory", tmp_path):
+        for one, two in zip(expected, found, strict=True):
+            torch.testing.assert_close(one, two)
