@@ -1,7 +1,6 @@
 """The epochs of a training run that several ranks make together."""
 
 import io
-import warnings
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
@@ -22,6 +21,23 @@ _SEND_BUFFERS = (
     if "forward_sync_buffers" in signature(DistributedDataParallel).parameters
     else "broadcast_buffers"
 )
+
+
+class _Called(nn.Module):
+    """A model, with a parameter that is never used.
+
+    Parameters without a gradient are looked for in every step, as a model may
+    have some. Where it finds none, torch advises on stderr against looking.
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+        like = next(p for p in model.parameters() if p.requires_grad)
+        self.never_used = nn.Parameter(torch.zeros_like(like.flatten()[:1]))
+
+    def forward(self, *args: Any) -> Any:
+        return self.model(*args)
 
 
 class RanksRun(TrainingRun):
@@ -65,8 +81,8 @@ class RanksRun(TrainingRun):
         # waiting for them.
         options: dict[str, Any] = {_SEND_BUFFERS: False}
         self._parallel = DistributedDataParallel(
-            model, process_group=ranks.group, find_unused_parameters=True,
-            **options,
+            _Called(model), process_group=ranks.group,
+            find_unused_parameters=True, **options,
         )  # fmt: skip
         self.model = model
         self._share_buffers()
@@ -85,13 +101,6 @@ class RanksRun(TrainingRun):
     @property
     def _where(self) -> str:
         return f" on rank {self._rank}"
-
-    def until(self, *args: Any, **kwargs: Any) -> Any:
-        """Train up to an epoch, as :meth:`TrainingRun.until`."""
-        with warnings.catch_warnings():
-            # Whether a model has such parameters is not known in advance.
-            warnings.filterwarnings("ignore", ".*find_unused_parameters=True")
-            return super().until(*args, **kwargs)
 
     def _begin(self, saved: Checkpoint | None, resume: bool) -> None:
         if not self._saves:

@@ -35,13 +35,19 @@ class Together:
     def __init__(self, call: Call):
         self._call, self._ranks = call, call.ranks
 
-    def check_inputs(
-        self, inputs: Any, valid_inputs: Any, device: torch.device
+    def check(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        valid_inputs: Any,
+        device: torch.device,
     ) -> None:
-        """Refuse inputs that several ranks can't train on."""
+        """Refuse models, inputs and groups with which ranks can't train."""
         for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
             refuse_full_graph(given, name)
             check_shard(self._ranks, given, name)
+        if not any(own.requires_grad for own in model.parameters()):
+            raise DGLError("the model has no parameters to train.")
         backends = self._ranks.backends
         if device.type == "cpu" and "gloo" not in backends:
             raise DGLError(
