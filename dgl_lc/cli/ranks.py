@@ -51,7 +51,7 @@ def ranks_of_launcher() -> Iterator["Ranks | None"]:
         refuse("this torch has no torch.distributed: use one process.")
     begins = not dist.is_initialized()
     if begins:
-        _initialise(rank)
+        _initialise(rank, size)
     try:
         with _silent() if rank else contextlib.nullcontext():
             yield find_ranks()
@@ -60,9 +60,11 @@ def ranks_of_launcher() -> Iterator["Ranks | None"]:
             dist.destroy_process_group()
 
 
-def _initialise(rank: int) -> None:
+def _initialise(rank: int, size: int) -> None:
     import torch
     import torch.distributed as dist
+
+    from ..ranks.fresh_store import fresh_store
 
     backend = "gloo"
     if torch.cuda.is_available():
@@ -71,7 +73,11 @@ def _initialise(rank: int) -> None:
         local = _number("LOCAL_RANK") or 0
         torch.cuda.set_device(local % torch.cuda.device_count())
     try:
-        dist.init_process_group(backend)
+        store, _, _ = next(dist.rendezvous("env://"))
+        dist.init_process_group(
+            backend, store=fresh_store(store, rank, size), rank=rank,
+            world_size=size,
+        )  # fmt: skip
     except (RuntimeError, ValueError) as error:
         refuse(
             f"rank {rank} can't reach the other ranks at "
