@@ -114,6 +114,15 @@ class RowExchange:
         self.swaps: dict[int, Swap] = {}
         if not shard.foreign or self._size == 1:
             return
+        # Collectives of different sizes would wait for each other forever.
+        rows = [own if own is None else len(own) for own in shard.all_rows]
+        call.agree(
+            {
+                "the bounds of the edge shards": shard.bounds.tolist(),
+                "the number of rows of each hop": rows,
+                "the size of pieces": piece_bytes,
+            }
+        )
         self._collectives.begin("planning which rows to exchange")
         self._count()
         done: set[int] = set()
@@ -186,7 +195,8 @@ class RowExchange:
         def store(rank: int, low: int, high: int, piece: torch.Tensor) -> None:
             ids = piece.view(torch.int32).squeeze(1).numpy()
             places = np.searchsorted(rows, ids)
-            if not np.array_equal(rows.take(places, mode="clip"), ids):
+            known = len(rows) and rows.take(places, mode="clip")
+            if not np.array_equal(known, ids):
                 raise DGLError(
                     f"rank {rank} wants rows of hop {hop} that rank "
                     f"{self._rank} does not compute: the ranks do not have "
