@@ -4,9 +4,11 @@ import dgl
 import numpy as np
 import pytest
 import torch
+from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dgl_lc.data import build_disk_graph
 from dgl_lc.precompute.request import Request
 from dgl_lc.precompute.sharded.edge_shards import EdgeShard, cut_destinations
 from dgl_lc.precompute.survey import survey
@@ -134,6 +136,27 @@ def test_only_the_edges_of_the_shard_are_sorted():
     degrees = g.in_degrees().numpy()
     assert len(block.indices) == degrees[bounds[2] : bounds[3]].sum()
     assert 60 < len(block.indices) < 140
+
+
+def test_only_the_edges_of_the_shard_are_read_from_disk(tmp_path, monkeypatch):
+    u, v = np.random.default_rng(0).integers(0, 50, (2, 400))
+    np.save(tmp_path / "edges.npy", np.stack([u, v]))
+    graph = build_disk_graph(tmp_path / "edges.npy", 50, tmp_path / "graph")
+    # A memory map, as the graph has, in which only some edges are valid.
+    request = Request.of(graph, make_features(50, 2), 2)
+    found = survey(request)
+    bounds = cut_destinations(found.edges.indptr, 3)
+    begin, end = graph.indptr[bounds[1]], graph.indptr[bounds[2]]
+    indices = np.full(400, 2**31 - 1, np.int32)
+    indices[begin:end] = graph.indices[begin:end]
+    whole = [EdgeShard(request, found, bounds, s) for s in range(3)]
+    monkeypatch.setattr(graph, "indices", indices)
+    monkeypatch.setattr(graph, "_is_checked", False)
+    shard = EdgeShard(request, survey(request), bounds, 1)
+    assert shard.foreign[1].tolist() == whole[1].foreign[1].tolist()
+    for other in (0, 2):
+        with pytest.raises(DGLError, match="comes from node 2147483647"):
+            EdgeShard(request, survey(request), bounds, other)
 
 
 def test_hops_at_all_rows_share_their_lists():
