@@ -169,7 +169,9 @@ class HopFeatures(NodeRows):
     ) -> Any:
         # Hop features that were read from a store are in memory: they are
         # not of the store's class.
-        return _make(parts, self._hops, self.filter, nodes, self._shifts)
+        found = _make(parts, self._hops, self.filter, nodes, self._shifts)
+        found.shard = self._shard_of(nodes)
+        return found
 
     # Properties. DGL reads some of them before it aggregates.
 
@@ -325,7 +327,9 @@ class HopFeatures(NodeRows):
             parts = [self._parts[0][first * rows : last * rows]]
         else:
             parts = [self._tensor(place) for place in places]
-        return _make(parts, chosen, self.filter, self.nodes, self._shifts)
+        found = _make(parts, chosen, self.filter, self.nodes, self._shifts)
+        found.shard = self.shard
+        return found
 
     def shift(self, by: int = 1) -> Any:
         """Aggregate ``by`` times: hop k becomes hop k - by.

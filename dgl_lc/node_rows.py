@@ -31,6 +31,10 @@ class NodeRows:
     ----------
     nodes : Tensor or None
         The node of each row; None if row i is node i.
+    shard : (int, int) or None
+        The rank that holds these rows, and the number of ranks, if the rows
+        asked for are spread over the ranks of a process group; None if these
+        are all rows.
 
     Examples
     --------
@@ -43,6 +47,8 @@ class NodeRows:
     tensor([[0., 0., 1.],
             [1., 0., 0.]])
     """
+
+    shard: tuple[int, int] | None = None
 
     def __init__(
         self, tensors: Sequence[torch.Tensor], nodes: torch.Tensor | None = None
@@ -88,7 +94,16 @@ class NodeRows:
         """Return the same matrices with the rows of other nodes."""
         found = copy.copy(self)
         found._set_rows(parts, self._count, nodes)
+        found.shard = self._shard_of(nodes)
         return found
+
+    def _shard_of(self, nodes: torch.Tensor | None) -> tuple[int, int] | None:
+        """Tell of which shard the rows of these nodes are.
+
+        The rows of the same nodes are the same shard; those of a batch are
+        none.
+        """
+        return self.shard if nodes is self.nodes else None
 
     # The matrices
 

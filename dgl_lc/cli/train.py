@@ -210,7 +210,7 @@ def _check_flags(given: dict[str, Any]) -> None:
 def _check_outputs(given: dict[str, Any]) -> None:
     """Refuse an output that cannot be written, before any work."""
     from ..experiments.plots import check_figure
-    from ..training.epochs import check_history_file
+    from ..training.history import check_history_file
     from ..training.saved_model import check_model_file
 
     if "plots" in given:

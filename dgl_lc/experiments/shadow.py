@@ -21,7 +21,7 @@ from ..nn.dropout import Dropout
 from ..node_rows import check_ids
 from ..training import Fit
 from ..training.epochs import TrainingRun, parameter_groups
-from ..training.predict import check_output, model_device
+from ..training.model_rows import check_output, model_device
 from .originals import with_self_loops
 
 _POOLINGS = {"mean": AvgPooling, "max": MaxPooling}

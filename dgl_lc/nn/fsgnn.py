@@ -181,6 +181,12 @@ class FSGNN(SeveralFilters):
             :math:`2K + 1` inputs.
         """
         out = options.pop("out", None)
+        if out is not None and not options.get("shared", True):
+            raise DGLError(
+                "shared=False is for models of one filter: FSGNN writes its "
+                "inputs to one folder, which all ranks have to see. Omit out "
+                "for the rows of each rank in memory."
+            )
         # Hop 0 is the same for both filters.
         parts: dict[str, dict[str, Any]] = {_WITH_LOOPS: {}}
         if self._K > 0:
@@ -202,7 +208,9 @@ class FSGNN(SeveralFilters):
         found = [compute(name, None) for name in parts]
         tensors = [hop for hops in found for hop in hops]
         weighted = found[0].filter.weighted
-        return self._inputs(tensors, found[0].nodes, weighted)
+        inputs = self._inputs(tensors, found[0].nodes, weighted)
+        inputs.shard = found[0].shard
+        return inputs
 
     def forward(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""

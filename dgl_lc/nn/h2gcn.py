@@ -18,9 +18,10 @@ from ..precompute import block_aggregate
 from ..precompute.checks import check_nodes, has_weights
 from ..precompute.graph.adjacency import as_graph
 from ..precompute.graph.two_hop import one_hop_graph, two_hop_graph
+from ..ranks.first_rank import on_first_rank
 from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import open_hop_store
-from ..storage.input_store import InputsWriter
+from ..storage.input_store import InputsWriter, open_inputs
 from .activations import activation_name, get_activation
 from .dropout import Dropout
 from .model import Features
@@ -188,6 +189,10 @@ class LCH2GCN(SeveralFilters):
         options["edge_weight"] = False
         nodes = check_nodes(graph, nodes)
         out = options.pop("out", None)
+        # Words are computed from one another, at all rows: each rank does so
+        # by itself, or the first one writes for all.
+        group = options.pop("process_group", None)
+        options["process_group"] = False
 
         @cache
         def graphs() -> tuple[dgl.DGLGraph, dgl.DGLGraph]:
@@ -224,9 +229,13 @@ class LCH2GCN(SeveralFilters):
                     found.setdefault(word[1:], open_hop_store(before).stack)
                 apply(word, nodes=nodes, out=writer.folder(folder), **options)
 
-            return self._store_inputs(
-                graph, feat, out, list(folders), write,
-                {**options, "nodes": nodes},
+            return on_first_rank(
+                group, "precompute",
+                lambda: self._store_inputs(
+                    graph, feat, out, list(folders), write,
+                    {**options, "nodes": nodes},
+                ),
+                lambda: open_inputs(out),
             )  # fmt: skip
         inputs = [at_all_rows(word) for word in self.words]
         if nodes is not None:

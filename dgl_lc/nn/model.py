@@ -249,6 +249,7 @@ class HopModel(ModelOnHops):
             # Hop 0 may be the very tensor that is given. If that were feat,
             # the cache would keep feat alive.
             same = feat.detach().requires_grad_(feat.requires_grad)
-            found = self.precompute(graph, same, **options)
+            # A forward pass is this process's own, also among ranks.
+            found = self.precompute(graph, same, process_group=False, **options)
             self._cache.put(graph, feat, found)
         return found

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from dgl import DGLError
 from ..node_rows import ModelInputs, NodeRows
 from ..precompute.request import Request
 from ..precompute.sinks import warn_if_unread
+from ..ranks.call import Call
+from ..ranks.group import find_ranks
 from ..storage.input_store import (
     InputsWriter,
     StoredInputs,
@@ -83,16 +86,20 @@ class SeveralFilters(HopModel):
     ) -> StoredInputs:
         """Have the parts of the inputs written that are not finished yet.
 
-        ``options`` are those of :func:`dgl_lc.block_aggregate`.
+        ``options`` are those of :func:`dgl_lc.block_aggregate`. Several ranks
+        write each part together, unless ``process_group`` is False.
         """
         head = Request.of(
             graph, feat, 0, weight=options.get("edge_weight"),
             nodes=options.get("nodes"), dtype=options.get("dtype"),
         ).store_head()  # fmt: skip
-        with write_inputs(
+        ranks = find_ranks(options.get("process_group"))
+        with (
+            nullcontext() if ranks is None else Call(ranks, "precompute")
+        ) as call, write_inputs(
             out, self._names(head.spec.weighted), folders,
             {**head.made_from, "dtype": head.kind},
-            resume=options.get("resume", True),
+            resume=options.get("resume", True), call=call,
         ) as writer:  # fmt: skip
             if writer.finished:
                 warn_if_unread(Path(out), head.made_from, stacklevel=4)

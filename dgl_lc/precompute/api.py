@@ -34,7 +34,8 @@ from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
 from .request import Request
 from .sharded.layout import Split
-from .sharded.run import Options, aggregate_on_ranks
+from .sharded.rank_work import Options
+from .sharded.run import aggregate_on_ranks
 from .sinks import make_sink
 from .survey import (
     DoesNotFit,

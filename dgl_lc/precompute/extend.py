@@ -413,7 +413,7 @@ def compute(request: Request, out: Path, **options: Any) -> StoredHops:
         request.graph, call.pop("feat"), call["hops"][-1],
         norm=request.spec.norm, self_loop=request.spec.self_loop,
         edge_weight=_given_weight(request), dtype=request.dtype, out=out,
-        **call,
+        process_group=False, **call,
     )  # fmt: skip
     assert isinstance(found, StoredHops)
     return found

@@ -33,10 +33,12 @@ class OverflowCheck:
 
     Features and weights are looked at only once something was found: an
     infinity that was given travels along edges as in any other type.
+    ``held`` are the places, among the rows asked for, of the rows that it is
+    shown, if these are some only.
     """
 
-    def __init__(self, request: Request):
-        self._request = request
+    def __init__(self, request: Request, held: torch.Tensor | None = None):
+        self._request, self._held = request, held
         self._needed = request.dtype == torch.float16
         self._allowed: set[int] = set()
 
@@ -74,6 +76,8 @@ class OverflowCheck:
             self._allowed.add(first)
             return
         node = first_row + min(found)
+        if self._held is not None:
+            node = int(self._held[node])
         if self._request.nodes is not None:
             node = int(self._request.nodes[node])
         raise DGLError(

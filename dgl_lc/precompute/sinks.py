@@ -185,6 +185,9 @@ class StoreSink:
     head : StoreHead, optional
         What the store holds, where that is not the result of the request but
         a part of it: some of the columns, from ``first`` on.
+    held : int64 tensor, optional
+        The places of the rows of a part among those that were asked for.
+        Default: it has all of them.
     """
 
     def __init__(
@@ -194,6 +197,7 @@ class StoreSink:
         resume: bool,
         head: StoreHead | None = None,
         first: int = 0,
+        held: torch.Tensor | None = None,
     ):
         self._request, self._folder = request, Path(path)
         self._resume = resume
@@ -201,7 +205,7 @@ class StoreSink:
         self.first = first
         columns = request.num_feats if head is None else head.columns
         self.last = first + columns
-        self._overflow = OverflowCheck(request)
+        self._overflow = OverflowCheck(request, held)
         self._staged: dict[int, torch.Tensor] = {}
         self._first = self._last = 0
 

@@ -64,7 +64,7 @@ class Call:
         self._store = dist.PrefixStore(f"dgl_lc/{number}", ranks.store)
         self._steps = 0
         self._progress = self._number = 0
-        self._stage = "beginning"
+        self._stage, self._watched = "beginning", True
         self._ended = threading.Event()
         self._beats = threading.Thread(
             target=self._beat, name="dgl-lc life", daemon=True
@@ -97,9 +97,13 @@ class Call:
 
     # What others see of this rank
 
-    def stage(self, text: str) -> None:
-        """Say what this rank does now."""
-        self._stage = text
+    def stage(self, text: str, watched: bool = True) -> None:
+        """Say what this rank does now.
+
+        A rank that makes no progress for too long counts as hanging, unless
+        it is not ``watched``.
+        """
+        self._stage, self._watched = text, watched
         self.progress()
         with contextlib.suppress(Exception):
             self._show_life()
@@ -123,8 +127,11 @@ class Call:
     def _show_life(self) -> None:
         number = self._number
         sign = {
-            "beat": number, "progress": self._progress, "stage": self._stage
-        }  # fmt: skip
+            "beat": number,
+            "progress": self._progress,
+            "stage": self._stage,
+            "watched": self._watched,
+        }
         self._store.set(f"life/{self.ranks.rank}", as_json(sign))
 
     def _tell(self, error: BaseException) -> None:
@@ -176,7 +183,7 @@ class Call:
 
     def barrier(self, stage: str) -> None:
         """Wait until all ranks are here."""
-        self.stage(f"waiting for the other ranks ({stage})")
+        self.stage(f"waiting for the other ranks ({stage})", watched=False)
         found = self.gather(stage)
         if set(found) != {stage}:
             raise DGLError(
@@ -326,9 +333,7 @@ class _Watch:
             _, seen = self._steps.setdefault(rank, (step, now))
             if self._steps[rank][0] != step:
                 self._steps[rank] = (step, now)
-            elif now - seen > call.timeout and not sign["stage"].startswith(
-                "waiting"
-            ):
+            elif now - seen > call.timeout and sign["watched"]:
                 raise self._gone(rank, "makes no progress", now - seen)
 
     def _not_begun(self, rank: int, now: float) -> None:

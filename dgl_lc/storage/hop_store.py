@@ -127,6 +127,14 @@ class StoreHead:
         )  # fmt: skip
 
     @property
+    def shard(self) -> tuple[int, int] | None:
+        """The number of a shard of the rows, and of all shards."""
+        match self.made_from.get("shard"):
+            case [int(number), int(size)] if 0 <= number < size:
+                return number, size
+        return None
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """The shape of ``rows.npy``."""
         return self.rows, len(self.hops), self.columns
@@ -183,6 +191,7 @@ class StoredHops(HopFeatures):
         self._is_checked = False
         tensor = tensor_of(self._array).view(VALUE_TYPES[head.kind].torch)
         super().__init__(list(tensor.unbind(1)), head.hops, head.spec, nodes)
+        self.shard = head.shard
 
     def _map(self, name: str, mode: str) -> np.ndarray:
         return map_file(self.folder / name, self._manifest.files[name], mode)

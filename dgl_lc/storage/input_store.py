@@ -18,6 +18,7 @@ from dgl import DGLError
 
 from .._common.json_files import read_json
 from ..node_rows import ModelInputs
+from ..ranks.call import Call
 from .folder import Build, build, check_output
 from .hop_store import KIND as HOPS_KIND
 from .hop_store import StoredHops, open_hop_store
@@ -29,6 +30,7 @@ from .manifest import (
     Manifest,
     read_manifest,
 )
+from .row_shard_folders import find_shards, open_shard
 
 _NAME, _MAKER = "store of inputs", "model.precompute(out=)"
 KIND = FolderKind(_NAME, _MAKER)
@@ -303,6 +305,7 @@ def write_inputs(
     resume: bool = True,
     steps: Sequence[str] = (),
     filters: Sequence[str] | None = None,
+    call: Call | None = None,
 ) -> Iterator[InputsWriter]:
     """Write a folder of inputs, or resume where a killed run stopped.
 
@@ -326,7 +329,15 @@ def write_inputs(
         subfolder ``work``. The caller removes it.
     filters : sequence of str, optional
         What the names of filters in ``names`` mean.
+    call : Call, optional
+        Ranks that write the parts together. The folder is that of rank 0.
     """
+    if call is not None and call.ranks.rank > 0:
+        follower = InputsWriter(Path(path), folders, None, steps)
+        follower.finished, follower.done = call.gather(None)[0]
+        yield follower
+        call.barrier("inputs")
+        return
     kind = FolderKind(_NAME, _MAKER, (*folders, WORK))
     options = {"inputs": list(names), "folders": list(folders)}
     if filters is not None:
@@ -335,7 +346,12 @@ def write_inputs(
         # A folder of somebody else's is refused before any work.
         check_output(Path(path) / folder, HOPS_KIND, (), resume=resume)
     with build(Path(path), kind, (), made_from, options, resume=resume) as work:
-        yield InputsWriter(Path(path), folders, work, steps)
+        writer = InputsWriter(Path(path), folders, work, steps)
+        if call is not None:
+            call.gather([writer.finished, writer.done])
+        yield writer
+    if call is not None:
+        call.barrier("inputs")
 
 
 def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:
@@ -345,7 +361,8 @@ def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:
     ----------
     path : path
         The folder that was given as ``out`` to
-        :func:`dgl_lc.block_aggregate` or to a model's ``precompute``.
+        :func:`dgl_lc.block_aggregate` or to a model's ``precompute``. Of row
+        shards (``shared=False``), each rank opens its own.
 
     Returns
     -------
@@ -368,6 +385,9 @@ def open_store(path: str | os.PathLike) -> StoredHops | StoredInputs:
     file = folder / MANIFEST
     if file.is_file() and read_json(file).get("format") == KIND.format:
         return open_inputs(folder)
+    shards = find_shards(folder)
+    if shards and not file.exists():
+        return open_shard(folder, shards)
     return open_hop_store(folder)
 
 

@@ -17,7 +17,11 @@ import torch
 import torch.distributed as dist
 
 #: What the server of new processes imports once for all of them.
-_IMPORTS = ["dgl_lc", "dgl_lc.training", "dgl_lc.testing.run_ranks"]
+_IMPORTS = [
+    "dgl_lc", "dgl_lc.training", "dgl_lc.testing.run_ranks",
+    # What training imports late, which takes seconds.
+    "pandas", "torch._dynamo", "torch.distributed.fsdp",
+]  # fmt: skip
 
 
 class RankErrors(Exception):

@@ -1,7 +1,7 @@
 """Training on hop features: batches, fitting, predicting, files."""
 
-from .epochs import Fit
 from .fit import fit
+from .history import Fit
 from .loader import HopLoader
 from .predict import predict
 from .saved_model import load_model, save_model

@@ -19,7 +19,7 @@ from ..node_rows import ModelInputs, NodeRows
 from ..storage.hop_store import StoredHops
 from ..storage.input_store import StoredInputs
 from .loader import Inputs
-from .predict import is_full_graph
+from .model_rows import is_full_graph
 
 #: What every module has, whatever its class.
 _OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
@@ -39,7 +39,8 @@ def describe_run(
     """Describe everything that the result of a training run depends on.
 
     The arguments are those of :func:`~dgl_lc.training.fit`, checked;
-    ``settings`` are those among them that are plain values.
+    ``settings`` are those among them that are plain values. Of row shards it
+    says what all ranks have in common.
     """
     found = {name: repr(value) for name, value in settings.items()}
     found.update(_of_model(model))
@@ -100,7 +101,36 @@ def _of_optimizer(
             yield f"optimizer's {name}{where}", _text(value)
 
 
-def _of_inputs(name: str, inputs: Any) -> Iterator[tuple[str, str]]:
+def describe_prediction(
+    model: nn.Module, inputs: Inputs, nodes: torch.Tensor | None
+) -> dict[str, str]:
+    """Describe everything that a prediction depends on."""
+    found = dict(_of_model(model))
+    for name, value in model.state_dict().items():
+        if isinstance(value, torch.Tensor):
+            found[f"{name} (digest)"] = digest(value.cpu())
+    found["nodes (digest)"] = "all" if nodes is None else digest(nodes)
+    found.update(_of_inputs("inputs", inputs))
+    return found
+
+
+def describe_shard(inputs: Any) -> str:
+    """Describe the rows that a rank holds of inputs in row shards."""
+    found = dict(_of_inputs("inputs", inputs, whole=False))
+    return " ".join(found.values())
+
+
+def _of_inputs(
+    name: str, inputs: Any, whole: bool = True
+) -> Iterator[tuple[str, str]]:
+    if whole and isinstance(inputs, NodeRows) and inputs.shard is not None:
+        # What the ranks hold differs: see describe_shard.
+        yield name, "row shards"
+        yield f"{name}: columns", f"{tuple(inputs.shape[1:])} of {inputs.dtype}"
+        if isinstance(inputs, HopFeatures):
+            yield f"{name}: hops", str(inputs.hops)
+            yield f"{name}: filter", str(inputs.filter)
+        return
     if isinstance(inputs, (StoredHops, StoredInputs)):
         hops = isinstance(inputs, StoredHops)
         yield name, "a hop store" if hops else "a store of inputs"

@@ -6,8 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,93 +14,16 @@ from dgl import DGLError
 from torch import nn
 from tqdm.auto import tqdm
 
-from .._common.file_access import open_regular, replace_buffered
 from .checkpoint import Checkpoint
-from .predict import model_device
+from .history import COLUMNS, Fit
+from .model_rows import model_device
 from .tensor_files import in_one_line, plain_copy
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Seconds between two checkpoints.
 _CHECKPOINT_SECONDS = 30.0
 
 #: Gives (logits, labels) for each step of an epoch.
 Source = Callable[[nn.Module, int], Iterator[tuple[torch.Tensor, torch.Tensor]]]
-
-#: What a row of the history holds, at the least.
-_COLUMNS = (
-    "epoch", "train_loss", "valid_loss", "valid_accuracy", "train_seconds",
-    "seconds",
-)  # fmt: skip
-
-
-@dataclass
-class Fit:
-    """What a training run did; the model holds the weights of the best epoch.
-
-    Attributes
-    ----------
-    history : DataFrame
-        A row for each epoch: train_loss, valid_loss, valid_accuracy,
-        train_seconds (of the epoch's steps) and seconds (since the start,
-        evaluation included).
-    best_epoch : int
-        The epoch whose weights were kept, from 1. Of several that are equally
-        good, it is the first.
-    """
-
-    history: "pd.DataFrame"
-    best_epoch: int
-
-    @property
-    def valid_accuracy(self) -> float:
-        """Validation accuracy in the best epoch; nan if there is none."""
-        found = self.history.valid_accuracy
-        return float(found.get(self.best_epoch, math.nan))
-
-    @property
-    def epoch_seconds(self) -> float:
-        """Median seconds of an epoch's steps."""
-        return float(self.history.train_seconds.median())
-
-    @property
-    def seconds(self) -> float:
-        """Seconds of the whole run."""
-        return (
-            float(self.history.seconds.iloc[-1]) if len(self.history) else 0.0
-        )
-
-    def write_history(self, path: Path) -> None:
-        """Write the history as a csv file, in one step.
-
-        A file that is not such a history is not replaced.
-        """
-        check_history_file(path)
-        replace_buffered(path, lambda file: self.history.to_csv(file))
-
-    def __str__(self) -> str:
-        if self.best_epoch not in self.history.index:
-            return f"no best epoch among {len(self.history)}"
-        return (
-            f"best of {len(self.history)} epochs: {self.best_epoch}, "
-            f"validation accuracy {self.valid_accuracy:.4f}; "
-            f"{self.epoch_seconds:.3f} s per epoch, {self.seconds:.1f} s in all"
-        )
-
-
-def check_history_file(path: Path) -> None:
-    """Refuse a file that exists and is not the history of a run."""
-    if not path.exists():
-        return
-    begin = ",".join(_COLUMNS).encode()
-    with open_regular(path) as file:
-        found = file.read(len(begin))
-    if found and found != begin:
-        raise DGLError(
-            f"{path} exists, and is not a history that dgl-lc wrote: name "
-            f"another file, or remove this one."
-        )
 
 
 @dataclass
@@ -154,8 +76,7 @@ class TrainingRun:
             devices=[device] if device.type == "cuda" else []
         ):
             torch.manual_seed(seed)
-            if saved is not None:
-                self._begin(saved, resume)
+            self._begin(saved, resume)
             start = time.perf_counter() - self.seconds
             written = time.perf_counter()
             # The state at the end of the last whole epoch, until it is
@@ -178,11 +99,10 @@ class TrainingRun:
                             loss=f"{row['train_loss']:.3f}",
                             valid=f"{row['valid_accuracy']:.3f}",
                         )
-                        if on_epoch is not None:
-                            on_epoch(row)
-                            if saved is not None:
-                                # It may have changed the learning rate.
-                                unwritten = self.state()
+                        self._report(row, on_epoch)
+                        if on_epoch is not None and saved is not None:
+                            # It may have changed the learning rate.
+                            unwritten = self.state()
                         now = time.perf_counter()
                         if saved and now - written > _CHECKPOINT_SECONDS:
                             unwritten = _write(saved, unwritten)
@@ -198,8 +118,10 @@ class TrainingRun:
         history = pd.DataFrame(self.rows).set_index("epoch")
         return Fit(history, self.best_epoch)
 
-    def _begin(self, saved: Checkpoint, resume: bool) -> None:
+    def _begin(self, saved: Checkpoint | None, resume: bool) -> None:
         """Take up the state of a checkpoint, if there is one to resume."""
+        if saved is None:
+            return
         # What a file can't hold is refused now, not after an epoch.
         self.state()
         if not resume or not saved.exists():
@@ -231,6 +153,7 @@ class TrainingRun:
             "train_seconds": took,
             "seconds": time.perf_counter() - start,
         }
+        row = self._agree(row)
         self.rows.append(row)
         score = self._score(row)
         # Of equal epochs the first is kept.
@@ -238,6 +161,17 @@ class TrainingRun:
             self.best_score, self.best_epoch = score, self.epoch
             self.best = _copy(self.model.state_dict())
         return row
+
+    def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the row of the history that all ranks have."""
+        return row
+
+    def _report(
+        self, row: dict[str, Any], on_epoch: Callable[[dict], None] | None
+    ) -> None:
+        """Give the user's function a row of the history."""
+        if on_epoch is not None:
+            on_epoch(row)
 
     def _score(self, row: dict[str, Any]) -> float:
         """Rate an epoch: the lower, the better."""
@@ -251,22 +185,36 @@ class TrainingRun:
         for number, (logits, target) in enumerate(
             source(self.model, self.epoch)
         ):
-            if self.epoch == 0 and number == 0:
-                _check_classes(logits, target)
-            loss = F.cross_entropy(logits, target)
-            value = loss.item()
-            if not math.isfinite(value):
-                raise DGLError(
-                    f"the loss is {value} in epoch {self.epoch + 1}, batch "
-                    f"{number + 1}: {self._kept}. A smaller lr, or features "
-                    f"without nan and inf, may help."
-                )
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            self._step()
+            loss, value = self._loss(number, logits, target, "mean")
+            self._descend(loss)
             total += value * len(target)
             count += len(target)
         return total / count
+
+    def _loss(
+        self,
+        number: int,
+        logits: torch.Tensor,
+        target: torch.Tensor,
+        reduction: str,
+    ) -> tuple[torch.Tensor, float]:
+        """Compute the loss of a step, and its value; nan and inf are errors."""
+        if self.epoch == 0 and number == 0:
+            _check_classes(logits, target)
+        loss = F.cross_entropy(logits, target, reduction=reduction)
+        value = loss.item()
+        if not math.isfinite(value):
+            raise DGLError(
+                f"the loss is {value}{self._where} in epoch {self.epoch + 1}, "
+                f"batch {number + 1}: {self._kept}. A smaller lr, or features "
+                f"without nan and inf, may help."
+            )
+        return loss, value
+
+    def _descend(self, loss: torch.Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self._step()
 
     def _step(self) -> None:
         try:
@@ -281,23 +229,35 @@ class TrainingRun:
         self._untried = None
 
     def _evaluate(self, source: Source) -> tuple[float, float]:
+        total, right, count = self._sums(source)
+        return total / count, right / count
+
+    def _sums(self, source: Source) -> tuple[float, int, int]:
+        """Return the sum of the validation losses, the hits and the rows."""
         self.model.eval()
         total, right, count = 0.0, 0, 0
         with torch.no_grad():
             for number, (logits, target) in enumerate(source(self.model, 0)):
                 _check_classes(logits, target)
-                value = float(F.cross_entropy(logits, target))
+                losses = F.cross_entropy(logits, target, reduction="none")
+                # In float64 the sum does not depend on how rows are cut.
+                value = float(losses.double().sum())
                 if not math.isfinite(value):
                     raise DGLError(
-                        f"the validation loss is {value} in epoch "
+                        f"the validation loss is {value}{self._where} in epoch "
                         f"{self.epoch + 1}, batch {number + 1}: {self._kept}. "
                         f"If the rows of valid hold nan or inf, take these "
                         f"nodes out of it; if not, a smaller lr may help."
                     )
-                total += value * len(target)
+                total += value
                 right += int((logits.argmax(dim=1) == target).sum())
                 count += len(target)
-        return total / count, right / count
+        return total, right, count
+
+    @property
+    def _where(self) -> str:
+        """For a message: which rank this is, if there are several."""
+        return ""
 
     @property
     def _kept(self) -> str:
@@ -333,7 +293,7 @@ class TrainingRun:
         """Take up a state; an error of any kind if it is not a whole one."""
         epoch, best_epoch = state["epoch"], state["best_epoch"]
         rows = state["rows"]
-        values = [row[column] for row in rows for column in _COLUMNS]
+        values = [row[column] for row in rows for column in COLUMNS]
         if (
             type(epoch) is not int
             or type(best_epoch) is not int
@@ -389,7 +349,7 @@ def _copy(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_classes(logits: torch.Tensor, target: torch.Tensor) -> None:
-    if int(target.max()) >= logits.shape[1]:
+    if len(target) and int(target.max()) >= logits.shape[1]:
         raise DGLError(
             f"labels holds {int(target.max())}, but the model gives "
             f"{logits.shape[1]} classes (0 to {logits.shape[1] - 1})."

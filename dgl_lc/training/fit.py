@@ -1,8 +1,8 @@
 """Training, on mini-batches of hop features or on the whole graph."""
 
-import functools
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,17 @@ from torch import nn
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
 from ..precompute.checks import warn_of_unused_weights
+from ..ranks.call import Call
+from ..ranks.group import find_ranks
+from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
 from .description import describe_run
-from .epochs import Fit, Source, TrainingRun, parameter_groups
+from .epochs import Source, TrainingRun, parameter_groups
+from .history import Fit
 from .loader import HopLoader, Inputs, node_labels
-from .predict import check_output, is_full_graph, model_device, node_ids
+from .model_rows import check_output, is_full_graph, model_device, node_ids
 from .tensor_files import locked
+from .together import Together
 
 
 def fit(
@@ -43,12 +48,19 @@ def fit(
     resume: bool = True,
     progress: bool | None = None,
     on_epoch: Callable[[dict], None] | None = None,
+    process_group: Any = None,
 ) -> Fit:
     """Train with Adam until the validation no longer improves.
 
     The weights of the best epoch are kept as a copy and put back at the end.
     A model of ``dgl_lc.nn`` remembers whether its inputs were made with edge
     weights, and refuses others later.
+
+    Where ``torch.distributed`` is initialised, as under ``torchrun``, all
+    ranks have to make the same call, and train together by
+    ``DistributedDataParallel``: each takes its part of every batch and of the
+    validation. All begin with the weights of rank 0, and end with the same
+    weights and the same result.
 
     Parameters
     ----------
@@ -58,7 +70,8 @@ def fit(
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
         What the model reads: hop features, or plain hops from hop 0 on (None
         for a hop that is not needed), train in mini-batches; a graph with its
-        features trains on all of it, one step per epoch.
+        features trains on all of it, one step per epoch, in one process.
+        Ranks have the same inputs, or row shards of the same inputs.
     labels : Tensor
         An integer for each node of the graph.
     train, valid : Tensor
@@ -69,7 +82,8 @@ def fit(
     batch_size, epochs, patience : int, optional
         Nodes in a batch, epochs at the most, and epochs without an
         improvement after which training stops. Default: those of the paper,
-        4096, 2000 and 300.
+        4096, 2000 and 300. With several ranks, ``batch_size`` is the number
+        of nodes of each rank.
     lr, weight_decay : float, optional
         Learning rate and weight decay of Adam. Parameters named in
         ``model.no_weight_decay`` do not decay.
@@ -89,7 +103,9 @@ def fit(
         optimizer, data and options (``epochs`` and ``patience`` may be
         others); a difference is an error that names it. If the file can't be
         written, for example on a full disk, that is a warning and training
-        continues.
+        continues. Rank 0 alone reads and writes it, and the run may resume
+        with another number of ranks if ``batch_size`` times their number is
+        the same; masks of dropout are then others.
     resume : bool, optional
         Whether to resume from the checkpoint if it exists. Default: True.
     progress : bool, optional
@@ -97,7 +113,12 @@ def fit(
         seconds.
     on_epoch : callable, optional
         Function that is called with each row of the history. It may raise
-        an exception to stop the run.
+        an exception to stop the run. It is called on rank 0 alone; changes
+        of the optimizer's options, such as the learning rate, reach all
+        ranks, and an exception ends all of them.
+    process_group : ProcessGroup or False, optional
+        The ranks that train together; False for this process alone. Default:
+        the default group, if it is initialised.
 
     Examples
     --------
@@ -113,44 +134,88 @@ def fit(
     >>> len(found.history)
     20
     """
+    ranks = find_ranks(process_group)
+    with ExitStack() as stack:
+        together: Together | None = None
+        if ranks is not None:
+            call = stack.enter_context(Call(ranks, "fit"))
+            together = Together(call)
+        _check_options(monitor, epochs, patience)
+        device = model_device(model) if device is None else torch.device(device)
+        model.to(device)
+        checked_on = inputs if valid_inputs is None else valid_inputs
+        if together is not None:
+            together.check_inputs(inputs, valid_inputs, device)
+        if isinstance(model, HopModel):
+            _remember_weights(model, inputs)
+        train = node_ids(inputs, train, "train", len(labels))
+        valid = node_ids(checked_on, valid, "valid", len(labels))
+        for name, ids in (("train", train), ("valid", valid)):
+            if len(ids) == 0:
+                raise DGLError(f"{name} is empty: give at least one node.")
+        _warn_of_overlap(train, valid)
+        if together is None:
+            source = _source(
+                inputs, labels, train, batch_size, device, True, seed
+            )
+            checked = _source(
+                checked_on, labels, valid, 4 * batch_size, device, False, seed
+            )
+        else:
+            loader = together.train_loader(
+                inputs, train, labels, batch_size, device, seed
+            )
+            source = _batches(loader)
+            checked = _batches(
+                together.valid_loader(
+                    checked_on, valid, labels, 4 * batch_size, device
+                )
+            )
+        if optimizer is None:
+            optimizer = torch.optim.Adam(
+                parameter_groups(model, weight_decay), lr=lr
+            )
+        described: dict[str, str] = {}
+        if together is not None or checkpoint is not None:
+            size = 1 if ranks is None else ranks.size
+            described = describe_run(
+                model, optimizer, inputs, valid_inputs, labels, train, valid,
+                batch_size=batch_size * size, monitor=monitor, seed=seed,
+            )  # fmt: skip
+        if together is None:
+            run = TrainingRun(model, optimizer, monitor, patience)
+        else:
+            warn_of_local_norms(model, device)
+            together.agree(
+                described, inputs, valid_inputs, epochs=epochs,
+                patience=patience, batch_size=batch_size, device=device.type,
+                checkpoint=checkpoint is not None, resume=resume,
+            )  # fmt: skip
+            run = stack.enter_context(
+                together.run(
+                    model, optimizer, monitor, patience, len(loader), seed,
+                    device, checkpoint is not None,
+                )
+            )  # fmt: skip
+            if ranks is not None and ranks.rank:
+                checkpoint, on_epoch, progress = None, None, False
+        saved = None
+        if checkpoint is not None:
+            path = Path(checkpoint)
+            stack.enter_context(locked(path))
+            saved = Checkpoint(path, described)
+        return run.until(
+            epochs, source, checked, seed=seed, progress=progress,
+            on_epoch=on_epoch, saved=saved, resume=resume,
+        )  # fmt: skip
+
+
+def _check_options(monitor: str, epochs: int, patience: int) -> None:
     if monitor not in ("loss", "accuracy"):
         raise DGLError(f"monitor={monitor!r} should be 'loss' or 'accuracy'.")
     for name, value in (("epochs", epochs), ("patience", patience)):
         if value < 1:
             raise DGLError(f"{name}={value} should be at least 1.")
-    device = model_device(model) if device is None else torch.device(device)
-    model.to(device)
-    checked_on = inputs if valid_inputs is None else valid_inputs
-    if isinstance(model, HopModel):
-        _remember_weights(model, inputs)
-    train = node_ids(inputs, train, "train", len(labels))
-    valid = node_ids(checked_on, valid, "valid", len(labels))
-    for name, ids in (("train", train), ("valid", valid)):
-        if len(ids) == 0:
-            raise DGLError(f"{name} is empty: give at least one node.")
-    _warn_of_overlap(train, valid)
-    source = _source(inputs, labels, train, batch_size, device, True, seed)
-    checked = _source(
-        checked_on, labels, valid, 4 * batch_size, device, False, seed
-    )
-    if optimizer is None:
-        optimizer = torch.optim.Adam(
-            parameter_groups(model, weight_decay), lr=lr
-        )
-    run = TrainingRun(model, optimizer, monitor, patience)
-    train_on = functools.partial(
-        run.until, epochs, source, checked, seed=seed, progress=progress,
-        on_epoch=on_epoch,
-    )  # fmt: skip
-    if checkpoint is None:
-        return train_on()
-    path = Path(checkpoint)
-    with locked(path):
-        described = describe_run(
-            model, optimizer, inputs, valid_inputs, labels, train, valid,
-            batch_size=batch_size, monitor=monitor, seed=seed,
-        )  # fmt: skip
-        return train_on(saved=Checkpoint(path, described), resume=resume)
 
 
 def _remember_weights(model: HopModel, inputs: Any) -> None:
@@ -203,10 +268,12 @@ def _source(
             yield check_output(model(graph, feat))[ids], target
 
         return whole
-    loader = HopLoader(
-        inputs, ids, labels, batch_size, shuffle, device, seed=seed
+    return _batches(
+        HopLoader(inputs, ids, labels, batch_size, shuffle, device, seed=seed)
     )
 
+
+def _batches(loader: HopLoader) -> Source:
     def batches(model: nn.Module, epoch: int) -> Iterator:
         loader.set_epoch(epoch)
         for batch, target in loader:

@@ -12,6 +12,8 @@ from .buffers import Buffers
 
 #: What a model reads in batches: hop features, or plain hops from hop 0 on.
 Inputs = NodeRows | Sequence | torch.Tensor
+#: Where each batch of an epoch begins and ends, in the order of the epoch.
+Cuts = list[tuple[int, int]]
 
 
 class HopLoader:
@@ -61,6 +63,11 @@ class HopLoader:
     tensor([0, 1])
     """
 
+    #: Whether a loader without nodes is right.
+    _may_be_empty = False
+    #: What sets the order apart from those of other loaders of this seed.
+    _stream: tuple[int, ...] = ()
+
     def __init__(
         self,
         hops: Inputs,
@@ -84,7 +91,7 @@ class HopLoader:
         self._hops = as_rows(hops)
         count = None if labels is None else len(labels)
         self.nids = self._hops.node_ids(nids, "nids", count)
-        if len(self.nids) == 0:
+        if len(self.nids) == 0 and not self._may_be_empty:
             raise DGLError("nids is empty: give at least one node.")
         self._places = self._hops.positions(self.nids)
         #: Whether each place of a plain sequence holds a tensor.
@@ -118,7 +125,7 @@ class HopLoader:
         return -(-self.num_samples // self.batch_size)
 
     def __iter__(self) -> Iterator:
-        order = self._shard(self._epoch)
+        order, cuts = self._cut(self._epoch)
         self._epoch += 1
         # index_select is four times as fast as nids[order].
         nids = self.nids.index_select(0, order)
@@ -128,33 +135,42 @@ class HopLoader:
         labels = self._labels
         if labels is not None:
             labels = labels.index_select(0, order)
-        size = self.batch_size
-        self._hops.prefetch(places[:size])
-        for first in range(0, len(order), size):
-            part = slice(first, first + size)
+        parts = [slice(*cut) for cut in cuts]
+        for first in parts[:1]:
+            self._hops.prefetch(places[first])
+        for number, part in enumerate(parts):
             # What the next batch needs is read while this one is used.
-            self._hops.prefetch(places[first + size : first + 2 * size])
+            for later in parts[number + 1 : number + 2]:
+                self._hops.prefetch(places[later])
             batch = self._gather(nids[part], places[part])
             yield self._finish(batch, None if labels is None else labels[part])
 
+    def _cut(self, epoch: int) -> tuple[torch.Tensor, Cuts]:
+        """Return the places in nids of this epoch's samples, and batches."""
+        order = self._shard(epoch)
+        return order, batches_of(len(order), self.batch_size)
+
     def _shard(self, epoch: int) -> torch.Tensor:
-        """Return the places in nids of this epoch's samples, in order."""
-        count = len(self.nids)
-        if self.shuffle:
-            # Each seed and epoch has a stream of its own, so that a resumed
-            # run draws the same order.
-            state = np.random.SeedSequence([self.seed, epoch])
-            generator = torch.Generator()
-            generator.manual_seed(int(state.generate_state(1, np.uint64)[0]))
-            order = torch.randperm(count, generator=generator)
-        else:
-            order = torch.arange(count)
+        """Return the places in nids of this shard's samples, in order."""
+        order = self._order(epoch)
         if self._world_size == 1:
             return order
         # Shards have equal sizes: the first samples fill up the last shards.
         whole = self.num_samples * self._world_size
-        repeated = order.repeat(-(-whole // count))[:whole]
+        repeated = order.repeat(-(-whole // len(order)))[:whole]
         return repeated[self._rank :: self._world_size]
+
+    def _order(self, epoch: int) -> torch.Tensor:
+        """Return the places in nids of all samples of an epoch, in order."""
+        count = len(self.nids)
+        if not self.shuffle:
+            return torch.arange(count)
+        # Each seed and epoch has a stream of its own, so that a resumed run
+        # draws the same order.
+        state = np.random.SeedSequence([self.seed, epoch, *self._stream])
+        generator = torch.Generator()
+        generator.manual_seed(int(state.generate_state(1, np.uint64)[0]))
+        return torch.randperm(count, generator=generator)
 
     @property
     def _onto_gpu(self) -> bool:
@@ -188,6 +204,17 @@ class HopLoader:
                 rows = iter(found)
                 found = [next(rows) if there else None for there in self._given]
         return found if labels is None else (found, labels)
+
+
+def batches_of(count: int, size: int) -> Cuts:
+    """Cut so many samples into batches.
+
+    >>> batches_of(5, 2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return [
+        (first, min(first + size, count)) for first in range(0, count, size)
+    ]
 
 
 def as_rows(hops: Inputs) -> NodeRows:
@@ -230,7 +257,8 @@ def node_labels(
         )
     rows = hops.shape[0]
     whole = hops.nodes is None
-    if (whole and len(labels) != rows) or int(nids.max()) >= len(labels):
+    last = int(nids.max()) if len(nids) else -1
+    if (whole and len(labels) != rows) or last >= len(labels):
         raise DGLError(
             f"labels has {len(labels)} entries; it should have one for each "
             f"node of the graph"

@@ -1,26 +1,22 @@
 """Prediction: the logits of some nodes."""
 
-from typing import Any, TypeGuard
+from typing import Any
 
-import dgl
 import torch
-from dgl import DGLError
 from torch import nn
 
-from ..hops import HopFeatures
-from ..node_rows import NodeRows, check_ids
-from .loader import HopLoader, Inputs, as_rows
-
-
-def is_full_graph(
-    inputs: Any,
-) -> TypeGuard[tuple[dgl.DGLGraph, torch.Tensor]]:
-    """Tell whether inputs are a graph and its features."""
-    return (
-        isinstance(inputs, (tuple, list))
-        and len(inputs) == 2
-        and isinstance(inputs[0], dgl.DGLGraph)
-    )
+from ..node_rows import NodeRows
+from ..ranks.call import Call
+from ..ranks.group import find_ranks
+from .loader import Inputs
+from .model_rows import (
+    all_nodes,
+    is_full_graph,
+    model_device,
+    node_ids,
+    predict_rows,
+)
+from .predict_together import predict_together
 
 
 def predict(
@@ -30,8 +26,13 @@ def predict(
     *,
     batch_size: int = 16384,
     device: torch.device | str | None = None,
+    process_group: Any = None,
 ) -> torch.Tensor:
     """Compute the model's output for some nodes, in evaluation mode.
+
+    Where ``torch.distributed`` is initialised, as under ``torchrun``, all
+    ranks have to make the same call. Each computes a part of the output, and
+    all of them return the whole output.
 
     Parameters
     ----------
@@ -40,15 +41,21 @@ def predict(
     inputs : HopFeatures, sequence of Tensor, or (graph, feat)
         What the model reads. Hop features, or plain hops from hop 0 on (None
         for a hop that is not needed), are read in batches; a graph with its
-        features is read as a whole.
+        features is read as a whole, in one process. Ranks have the same
+        inputs, or row shards of the same inputs.
     nodes : Tensor, optional
         Ids of nodes; the output is in this order. Or a mask with an entry for
         each node of the graph; the output is then in the order of the nodes.
-        Default: all rows.
+        Default: all rows; those of row shards are in the order in which they
+        were precomputed.
     batch_size : int, optional
         Rows in a batch. Default: 16384.
     device : torch.device, optional
         Device to compute on. Default: that of the model.
+    process_group : ProcessGroup or False, optional
+        The ranks that compute together; False for this process alone, also
+        to compute the rows of one row shard. Default: the default group, if
+        it is initialised.
 
     Returns
     -------
@@ -65,14 +72,20 @@ def predict(
     >>> predict(model, model.precompute(g, torch.eye(3)), [2, 0]).shape
     torch.Size([2, 2])
     """
+    ranks = find_ranks(process_group)
     if device is None:
         device = model_device(model)
-    if nodes is not None:
-        nodes = node_ids(inputs, nodes, "nodes")
     training = model.training
     model.eval()
     try:
         with torch.no_grad():
+            if ranks is not None:
+                with Call(ranks, "predict") as call:
+                    return predict_together(
+                        call, model, inputs, nodes, batch_size, device
+                    )
+            if nodes is not None:
+                nodes = node_ids(inputs, nodes, "nodes")
             if is_full_graph(inputs):
                 graph, feat = inputs
                 logits = model(graph.to(device), feat.to(device)).cpu()
@@ -80,48 +93,7 @@ def predict(
                     return logits
                 return NodeRows([logits]).rows(nodes)[0]
             if nodes is None:
-                rows = as_rows(inputs)
-                nodes = rows.nodes
-                if nodes is None:
-                    nodes = torch.arange(rows.shape[0])
-            loader = HopLoader(
-                inputs, nodes, batch_size=batch_size, device=device
-            )
-            found = [check_output(model(None, b)).cpu() for b in loader]
-            return torch.cat(found)
+                nodes = all_nodes(inputs)
+            return predict_rows(model, inputs, nodes, batch_size, device)
     finally:
         model.train(training)
-
-
-def node_ids(
-    inputs: Inputs,
-    nodes: Any,
-    argument: str,
-    num_nodes: int | None = None,
-) -> torch.Tensor:
-    """Check ids of nodes of the inputs, or turn a mask into ids."""
-    if is_full_graph(inputs):
-        return check_ids(nodes, argument, inputs[0].num_nodes())
-    return as_rows(inputs).node_ids(nodes, argument, num_nodes)
-
-
-def model_device(model: nn.Module) -> torch.device:
-    """Return the device of the model's parameters."""
-    for parameter in model.parameters():
-        return parameter.device
-    return torch.device("cpu")
-
-
-def check_output(output: Any) -> torch.Tensor:
-    """Refuse an output that is not a tensor of rows."""
-    if isinstance(output, HopFeatures):
-        raise DGLError(
-            f"the model's output still has hops {output.hops}. What the "
-            f"original model gives is hop 0: return output[0], or precompute "
-            f"just the hops the model uses (hops=[layers] for a plain GCN)."
-        )
-    if not isinstance(output, torch.Tensor) or output.dim() != 2:
-        raise DGLError(
-            "the model should give a tensor of shape (rows, classes)."
-        )
-    return output

@@ -9,7 +9,7 @@ from ..data import DiskData, NodeData
 from ..hops import HopFeatures
 from ..node_rows import NodeRows
 from ..row_programs.row_module import RowModule
-from .predict import check_output, model_device
+from .model_rows import check_output, model_device
 from .trained_on import check_classes, check_features
 
 

@@ -24,7 +24,7 @@ from ..node_rows import NodeRows, check_ids
 from ..precompute.checks import has_weights
 from ..precompute.planning.cpu import MemoryTooSmall
 from ..row_programs.row_module import RowModule
-from .predict import check_output, model_device
+from .model_rows import check_output, model_device
 from .prediction_files import check_prediction_file, make_writer
 from .row_model_task import count_classes, refuse_lacking
 from .task_store import edge_weight, has_row

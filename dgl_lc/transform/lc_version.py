@@ -11,11 +11,12 @@ from dgl import DGLError
 
 from ..node_rows import NodeRows
 from ..precompute.checks import check_nodes
+from ..ranks.first_rank import on_first_rank
 from ..row_programs.by_training import if_training
 from ..row_programs.in_autocast import InAutocast
 from ..row_programs.stacked_rows import stack_words
 from ..row_programs.written_rows import write_items
-from ..storage.input_store import StoredInputs
+from ..storage.input_store import StoredInputs, open_inputs
 from ..training.loader import HopLoader
 from . import causes
 from .assumptions import check_assumptions
@@ -101,21 +102,35 @@ class LCVersion:
         resume : bool
             With ``out``: resume an interrupted call, and use the result of an
             earlier one. With False the folder is written again.
+
+        Among ranks (``torchrun``), rank 0 writes ``out`` and all read it;
+        without ``out``, each rank computes all inputs by itself.
         """
         call = self._read_call("precompute", args, kwargs, may_be_on_disk=True)
         options = nodes, memory, dtype, device, progress
         with torch.no_grad():
             if call.on_disk or out is not None:
-                found = precompute_steps(
-                    self.inputs,
-                    call,
-                    self._guards,
-                    self._pushed.assumptions,
-                    self.report.filters,
-                    *options,
-                    out,
-                    resume,
-                )
+
+                def on_disk() -> InputRows | StoredInputs:
+                    return precompute_steps(
+                        self.inputs,
+                        call,
+                        self._guards,
+                        self._pushed.assumptions,
+                        self.report.filters,
+                        *options,
+                        out,
+                        resume,
+                    )
+
+                if out is None:
+                    found = on_disk()
+                else:
+                    folder = out
+                    found = on_first_rank(
+                        None, "lc.precompute", on_disk,
+                        lambda: open_inputs(folder),
+                    )  # fmt: skip
             else:
                 found = precompute_inputs(
                     self.inputs,

@@ -152,7 +152,7 @@ class _Work:
             evaluate.graph(letter.graph), rows.reshape(len(rows), -1), times,
             norm=norm, self_loop=False, edge_weight=weight, hops=wanted,
             nodes=nodes, memory=self._memory.left(_STEP),
-            dtype=self._dtype, **self._options,
+            dtype=self._dtype, process_group=False, **self._options,
         )  # fmt: skip
         shape = rows.shape[1:]
         return {k: found[k].reshape(-1, *shape) for k in wanted}

@@ -16,6 +16,7 @@ from dgl_lc.nn import LCGPRGNN
 from dgl_lc.training import epochs as epochs_module
 from dgl_lc.training import fit
 from dgl_lc.training.epochs import TrainingRun
+from dgl_lc.training.history import COLUMNS
 from dgl_lc.training.tensor_files import locked
 
 
@@ -207,7 +208,7 @@ def test_the_generator_of_a_gpu_is_kept(monkeypatch):
     training = TrainingRun(
         model, torch.optim.Adam(model.parameters()), "loss", 3
     )
-    row = dict.fromkeys(epochs_module._COLUMNS, 0.0)
+    row = dict.fromkeys(COLUMNS, 0.0)
     training.epoch = training.best_epoch = 1
     training.rows, training.best_score = [row], 0.5
     state = training.state()

@@ -34,6 +34,10 @@ class MemoryTooSmall(DGLError):
         super().__init__(message)
         self.enough = enough
 
+    def __reduce__(self) -> tuple:
+        # Processes send errors to each other.
+        return type(self), (str(self), self.enough)
+
 
 def make_plan(
     work: Work,
@@ -116,10 +120,13 @@ def least_bytes(work: Work) -> int:
     )
 
 
-def too_small(work: Work, budget: int) -> MemoryTooSmall:
-    """Say how much memory would be enough for this work."""
+def too_small(work: Work, budget: int, extra: int = 0) -> MemoryTooSmall:
+    """Say how much memory would be enough for this work.
+
+    ``extra`` are bytes that are taken beside it.
+    """
     # Rounded up, so that what is said is really enough.
-    enough = -(-least_bytes(work) // 2**20)
+    enough = -(-(least_bytes(work) + extra) // 2**20)
     return MemoryTooSmall(
         f"memory={format_bytes(budget)} is too small: {enough} MiB would be "
         f"enough (memory='{enough}MiB'). The result takes "

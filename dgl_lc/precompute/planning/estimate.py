@@ -389,7 +389,9 @@ def _gather_rate(plan: Plan, sample: _Sample) -> float:
         sample.num_nodes, plan.column_width, dtype=type_of(work.kind).torch
     )
     entries = sample.num_edges + sample.num_nodes * work.self_loop
-    options: dict[str, Any] = {"self_loop": work.self_loop, "progress": False}
+    options: dict[str, Any] = {
+        "self_loop": work.self_loop, "progress": False, "process_group": False
+    }  # fmt: skip
     if work.weighted:
         options["edge_weight"] = torch.ones(sample.by_target.num_edges())
     seconds = _seconds(
@@ -443,7 +445,10 @@ def _write_store(plan: Plan, rows: int, folder: Path) -> float:
     budget = 1 << 40
     cut = plan_for(small, 1, plan.column_width, budget)
     start = time.perf_counter()
-    block_aggregate(graph, feat, 1, plan=cut, out=folder, progress=False)
+    block_aggregate(
+        graph, feat, 1, plan=cut, out=folder, progress=False,
+        process_group=False,
+    )  # fmt: skip
     return time.perf_counter() - start
 
 

@@ -67,13 +67,15 @@ def cut_columns(
     widest: int,
     groups: int,
     known: int | None = None,
+    begin: int = 0,
 ) -> list[tuple[int, int]]:
     """Cut the columns into units that groups of ranks claim.
 
     Two units for each group, so that a fast rank can take more of them, if
     rows of two cache lines are left; else one. Rows are whole numbers of 16
     bytes. ``widest`` is what fits on every rank, ``known`` the width of units
-    of an earlier run, which is kept if it fits.
+    of an earlier run, which is kept if it fits. Columns before ``begin`` are
+    there already.
     """
     least = max(1, 16 // itemsize)
     line = 64 // itemsize
@@ -87,5 +89,5 @@ def cut_columns(
         width = known
     return [
         (first, min(first + width, num_feats))
-        for first in range(0, num_feats, width)
+        for first in range(begin, num_feats, width)
     ]

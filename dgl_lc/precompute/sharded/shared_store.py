@@ -162,15 +162,22 @@ class SharedStore:
             name += f"-rows-{shard}-of-{self._layout.edges}"
         return self._folder / PARTS / name
 
-    def missing(self, units: list[tuple[int, int]]) -> list[int]:
+    def has_part(self, folder: Path) -> bool:
+        """Tell whether a part was finished by an earlier run."""
+        return is_whole(folder)
+
+    def missing(
+        self, units: list[tuple[int, int]], rows: list[int]
+    ) -> list[int]:
         """Give the numbers of the units that are not finished.
 
         Parts of another cut are deleted, and the disk has to have room for
-        those that are missing.
+        those that are missing. ``rows`` are those of each edge shard; one
+        without any has no parts.
         """
         found: list[int] = []
         if self._first:
-            shards = range(self._layout.edges)
+            shards = [shard for shard, count in enumerate(rows) if count]
             wanted = {
                 self.part_folder(first, last, shard).name
                 for first, last in units

@@ -232,6 +232,7 @@ class Runner:
                 dtype=step.dtype,
                 out=self.folder(step),
                 resume=resume,
+                process_group=False,
                 memory=self._memory.left(),
                 **self._options,
             )

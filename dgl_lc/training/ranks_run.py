@@ -1,0 +1,220 @@
+"""The epochs of a training run that several ranks make together."""
+
+import io
+import warnings
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import torch
+from dgl import DGLError
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ..ranks.exchange import Exchange
+from .checkpoint import Checkpoint
+from .epochs import Source, TrainingRun
+
+#: The option of buffers, which torch 2.13 gave another name.
+_SEND_BUFFERS = (
+    "forward_sync_buffers"
+    if "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+    else "broadcast_buffers"
+)
+
+
+class RanksRun(TrainingRun):
+    """A training run in which each rank takes a part of every step.
+
+    Gradients are added by DistributedDataParallel. All ranks have the same
+    weights and the same history at the end of each epoch. Rank 0 alone reads
+    and writes the checkpoint.
+
+    Parameters
+    ----------
+    exchange : Exchange
+        The ranks.
+    steps : int
+        Steps of an epoch, the same on all ranks.
+    seed : int
+        Seed of dropout.
+    saves : bool
+        Whether rank 0 has a checkpoint.
+    model, optimizer, monitor, patience
+        As for :class:`TrainingRun`.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        steps: int,
+        seed: int,
+        saves: bool,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        monitor: str,
+        patience: int,
+    ):
+        self._exchange, self._steps = exchange, steps
+        self._seed, self._saves = seed, saves
+        ranks = exchange.ranks
+        self._rank, self._size = ranks.rank, ranks.size
+        # It gives all ranks the weights of rank 0. Buffers are not sent with
+        # each step: a rank whose batch can't be read would leave the others
+        # waiting for them.
+        options: dict[str, Any] = {_SEND_BUFFERS: False}
+        self._parallel = DistributedDataParallel(
+            model, process_group=ranks.group, find_unused_parameters=True,
+            **options,
+        )  # fmt: skip
+        self.model = model
+        self._share_buffers()
+        super().__init__(model, optimizer, monitor, patience)
+
+    @property
+    def _where(self) -> str:
+        return f" on rank {self._rank}"
+
+    def until(self, *args: Any, **kwargs: Any) -> Any:
+        """Train up to an epoch, as :meth:`TrainingRun.until`."""
+        with warnings.catch_warnings():
+            # Whether a model has such parameters is not known in advance.
+            warnings.filterwarnings("ignore", ".*find_unused_parameters=True")
+            return super().until(*args, **kwargs)
+
+    def _begin(self, saved: Checkpoint | None, resume: bool) -> None:
+        if not self._saves:
+            return
+        call, data = self._exchange.call, None
+        call.stage("reading the checkpoint")
+        super()._begin(saved, resume)
+        if self._rank == 0:
+            buffer = io.BytesIO()
+            torch.save(self.state() if self.epoch else {}, buffer)
+            data = buffer.getvalue()
+        data = self._exchange.broadcast(data)
+        state = torch.load(
+            io.BytesIO(data), map_location="cpu", weights_only=True
+        )
+        if state and self._rank:
+            self.load(state)
+        call.barrier("checkpoint")
+
+    def _train(self, source: Source) -> float:
+        # A stream for each epoch and rank, so that a run resumes with the
+        # same masks of dropout without a generator of each rank.
+        state = np.random.SeedSequence([self._seed, self.epoch, self._rank])
+        torch.manual_seed(int(state.generate_state(1, np.uint64)[0]))
+        call = self._exchange.call
+        call.stage(f"epoch {self.epoch + 1}")
+        self.model.train()
+        total, count = 0.0, 0
+        batches = source(self._parallel, self.epoch)
+        for number in range(self._steps):
+            error: Exception | None = None
+            value, rows = 0.0, 0
+            try:
+                logits, target = next(batches)
+                loss, value = self._loss(number, logits, target, "sum")
+                rows = len(target)
+            except Exception as caught:
+                error = caught
+            found = self._exchange.check(error, [value, rows]).sum(0)
+            total += float(found[0])
+            count += int(found[1])
+            with self._exchange.watch():
+                # The gradients of all ranks are averaged.
+                self._descend(loss * (self._size / int(found[1])))
+            call.progress()
+        self._share_buffers()
+        return total / count
+
+    def _share_buffers(self) -> None:
+        """Give all ranks the buffers of rank 0, such as running means."""
+        for buffer in self.model.buffers():
+            self._exchange.broadcast_tensor(buffer)
+
+    def _evaluate(self, source: Source) -> tuple[float, float]:
+        self._exchange.call.stage(f"validation of epoch {self.epoch + 1}")
+        error: Exception | None = None
+        sums = (0.0, 0, 0)
+        try:
+            sums = self._sums(source)
+        except Exception as caught:
+            error = caught
+        total, right, count = self._exchange.check(error, sums).sum(0).tolist()
+        return total / count, right / count
+
+    def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Take the times of rank 0; refuse weights that differ."""
+        names = ("train_seconds", "seconds")
+        sums = [
+            own.detach().double().sum()
+            for own in self.model.parameters()
+        ]  # fmt: skip
+        both = torch.stack(sums).cpu()
+        weights = (
+            float(both.sum()),
+            float(both @ torch.arange(1.0, len(both) + 1).double()),
+        )
+        found = self._exchange.check(None, [*(row[n] for n in names), *weights])
+        if not torch.equal(
+            found[:, 2:].contiguous().view(torch.int64),
+            found[:1, 2:].contiguous().view(torch.int64).expand(len(found), -1),
+        ):
+            raise DGLError(
+                f"the weights of ranks differ after epoch {self.epoch}: an "
+                f"optimizer that draws random numbers, or on_epoch, which "
+                f"runs on rank 0 alone, may have changed them. {self._kept}."
+            )
+        return {**row, **dict(zip(names, found[0, :2].tolist(), strict=True))}
+
+    def _report(
+        self, row: dict[str, Any], on_epoch: Callable[[dict], None] | None
+    ) -> None:
+        error: BaseException | None = None
+        before = self._options()
+        if self._rank == 0 and on_epoch is not None:
+            try:
+                on_epoch(row)
+            except BaseException as caught:
+                error = caught
+        changed = before != self._options()
+        found = self._exchange.check(error, [float(changed)])
+        if found[0, 0]:
+            self._share_options()
+
+    def _options(self) -> list[dict[str, Any]]:
+        """Return the options of the optimizer, such as the learning rate."""
+        return [
+            {
+                name: _plain(value)
+                for name, value in group.items()
+                if name != "params"
+            }
+            for group in self.optimizer.param_groups
+        ]
+
+    def _share_options(self) -> None:
+        """Give all ranks the options that on_epoch changed on rank 0."""
+        theirs = self._exchange.call.gather(self._options())[0]
+        for group, options in zip(
+            self.optimizer.param_groups, theirs, strict=True
+        ):
+            for name, value in options.items():
+                own = group[name]
+                if isinstance(own, torch.Tensor):
+                    own.fill_(value)
+                elif value is not None or own is None:
+                    group[name] = (
+                        type(own)(value) if isinstance(own, tuple) else value
+                    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.item()
+    if isinstance(value, tuple):
+        return [_plain(own) for own in value]
+    return value if isinstance(value, (bool, int, float, str)) else None

@@ -1,0 +1,132 @@
+"""What ranks that train together agree on, and the nodes of each."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from dgl import DGLError
+from torch import nn
+
+from ..ranks.call import Call
+from ..ranks.exchange import Exchange
+from .batch_norm import synchronised
+from .description import describe_shard
+from .loader import HopLoader, Inputs, as_rows
+from .pieces import PieceLoader, RangeLoader, ShardLoader
+from .ranks_run import RanksRun
+from .row_shards import (
+    check_shard,
+    held_nodes,
+    is_shard,
+    refuse_full_graph,
+)
+
+
+class Together:
+    """The ranks of a call of ``fit``.
+
+    Parameters
+    ----------
+    call : Call
+        The call.
+    """
+
+    def __init__(self, call: Call):
+        self._call, self._ranks = call, call.ranks
+
+    def check_inputs(
+        self, inputs: Any, valid_inputs: Any, device: torch.device
+    ) -> None:
+        """Refuse inputs that several ranks can't train on."""
+        for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
+            refuse_full_graph(given, name)
+            check_shard(self._ranks, given, name)
+        backends = self._ranks.backends
+        if device.type == "cpu" and "gloo" not in backends:
+            raise DGLError(
+                f"device=cpu needs a process group with the backend gloo, and "
+                f"this one has {', '.join(sorted(backends))}: initialise it "
+                f"with backend='cpu:gloo,cuda:nccl', or train on the GPU."
+            )
+
+    def agree(
+        self,
+        described: dict[str, str],
+        inputs: Any,
+        valid_inputs: Any,
+        **options: Any,
+    ) -> None:
+        """Refuse data, models or options that differ between ranks.
+
+        What a rank holds of row shards is added to the description.
+        """
+        self._call.stage("comparing the arguments of all ranks")
+        # That of the run is for all ranks together.
+        self._call.agree({**options, **described})
+        for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
+            if is_shard(given):
+                found = self._call.gather(describe_shard(given))
+                described[f"{name}: shards (digests)"] = " | ".join(found)
+
+    def train_loader(
+        self,
+        inputs: Inputs,
+        ids: torch.Tensor,
+        labels: torch.Tensor,
+        batch_size: int,
+        device: torch.device,
+        seed: int,
+    ) -> HopLoader:
+        """Make the batches of this rank; all ranks have as many."""
+        rank, size = self._ranks.rank, self._ranks.size
+        if not is_shard(inputs):
+            return PieceLoader(
+                inputs, ids, labels, batch_size, True, device, seed=seed,
+                rank=rank, world_size=size,
+            )  # fmt: skip
+        held, counts = held_nodes(self._call, as_rows(inputs), ids, "train")
+        return ShardLoader(
+            inputs, ids[held], labels, batch_size, True, device, seed=seed,
+            shard=rank, counts=counts,
+        )  # fmt: skip
+
+    def valid_loader(
+        self,
+        inputs: Inputs,
+        ids: torch.Tensor,
+        labels: torch.Tensor,
+        batch_size: int,
+        device: torch.device,
+    ) -> HopLoader:
+        """Make the batches of this rank's part of the validation."""
+        if not is_shard(inputs):
+            return RangeLoader(
+                inputs, ids, labels, batch_size, False, device,
+                rank=self._ranks.rank, world_size=self._ranks.size,
+            )  # fmt: skip
+        held, _ = held_nodes(self._call, as_rows(inputs), ids, "valid")
+        own = ids[held]
+        return ShardLoader(
+            inputs, own, labels, batch_size, False, device,
+            shard=self._ranks.rank, counts=[len(own)],
+        )  # fmt: skip
+
+    @contextmanager
+    def run(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        monitor: str,
+        patience: int,
+        steps: int,
+        seed: int,
+        device: torch.device,
+        saves: bool,
+    ) -> Iterator[RanksRun]:
+        """Make the run, in which batch norm is that of all ranks."""
+        with synchronised(model, self._ranks, device):
+            yield RanksRun(
+                Exchange(self._call), steps, seed, saves, model, optimizer,
+                monitor, patience,
+            )  # fmt: skip

@@ -1,0 +1,155 @@
+"""Column shards: one store of many ranks."""
+
+import filecmp
+
+import dgl
+import pytest
+import torch
+from dgl import DGLError
+
+from dgl_lc.precompute import block_aggregate, open_store
+from dgl_lc.ranks.group import find_ranks
+from dgl_lc.testing.run_ranks import RankErrors, run_ranks
+
+
+def make(nodes=60, edges=300, columns=21, seed=0):
+    torch.manual_seed(seed)
+    ends = torch.randint(nodes, (2, edges))
+    g = dgl.graph((ends[0], ends[1]), num_nodes=nodes)
+    return g, torch.randn(nodes, columns)
+
+
+def _store(folder, sizes, options):
+    found = []
+    for number, size in enumerate(sizes):
+        g, x = make(*size)
+        hops = block_aggregate(g, x, 2, out=f"{folder}/{number}", **options)
+        found.append(torch.stack(list(hops)))
+    return found
+
+
+SIZES = [(60, 300, 21), (1, 0, 1), (7, 5, 2), (40, 900, 33)]
+
+
+SPLITS = [(2, "columns"), (3, "columns"), (4, None), (2, "edges"),
+          (3, "edges"), (4, "edges"), (4, (2, 2))]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "split"), SPLITS)
+def test_a_store_of_ranks_has_the_bits_of_one_process(tmp_path, size, split):
+    one, many = tmp_path / "one", tmp_path / "many"
+    expected = _store(one, SIZES, {})
+    for found in run_ranks(size, _store, many, SIZES, {"split": split}):
+        for own, other in zip(found, expected, strict=True):
+            assert torch.equal(own, other)
+    for number in range(len(SIZES)):
+        for file in ("rows.npy", "checksums.npy"):
+            assert filecmp.cmp(
+                one / str(number) / file, many / str(number) / file, False
+            )
+        assert not (many / str(number) / "parts").exists()
+        assert open_store(many / str(number)).key == (
+            open_store(one / str(number)).key
+        )
+
+
+def _rows(folder, sizes, options):
+    found = []
+    for number, size in enumerate(sizes):
+        g, x = make(*size)
+        out = f"{folder}/{number}" if folder else None
+        hops = block_aggregate(g, x, 2, out=out, shared=False, **options)
+        if out is not None:
+            hops = open_store(out)
+        found.append((hops.nodes, torch.stack(list(hops)), hops.shard))
+    return found
+
+
+ROW_SIZES = [(60, 300, 21), (7, 5, 2), (40, 900, 33)]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(("size", "split"), SPLITS)
+def test_row_shards(tmp_path, size, split, stored):
+    folder = tmp_path / "many" if stored else None
+    expected = _store(tmp_path / "one", ROW_SIZES, {})
+    options = {"split": split}
+    many = run_ranks(size, _rows, folder, ROW_SIZES, options)
+    for rank, found in enumerate(many):
+        for (nodes, own, shard), other in zip(found, expected, strict=True):
+            assert nodes.tolist() == list(range(rank, other.shape[1], size))
+            assert torch.equal(own, other[:, rank::size])
+            assert shard == (rank, size)
+
+
+def test_shards_are_opened_by_as_many_ranks(tmp_path):
+    run_ranks(2, _rows, tmp_path, ROW_SIZES[:1], {})
+    with pytest.raises(DGLError, match="this process is alone"):
+        open_store(tmp_path / "0")
+    assert open_store(tmp_path / "0" / "shard-1-of-2").shard == (1, 2)
+    with pytest.raises(RankErrors) as caught:
+        run_ranks(3, _open, tmp_path / "0")
+    for error in caught.value.errors.values():
+        assert "row shards of 2 ranks, and here are 3" in str(error)
+
+
+def _open(folder):
+    return open_store(folder)
+
+
+def _bad(case, folder):
+    g, x = make()
+    rank = find_ranks().rank
+    options = {"out": f"{folder}/{case}"}
+    if case == "K":
+        return block_aggregate(g, x, 2 + rank, **options)
+    if case == "features":
+        return block_aggregate(g, x + rank, 2, **options)
+    if case == "graph":
+        return block_aggregate(make(seed=rank)[0], x, 2, **options)
+    if case == "not shared":
+        options["out"] = f"{folder}/{rank}"
+        return block_aggregate(g, x, 2, **options)
+    if case == "split":
+        return block_aggregate(g, x, 2, split=(3, 1), **options)
+    if case == "one rank fails":
+        return block_aggregate(g, x[:10] if rank else x, 2, **options)
+    if case == "memory":
+        # One rank has less: narrower blocks for all.
+        memory = "3MiB" if rank else None
+        return list(block_aggregate(g, x, 2, memory=memory, **options))
+    if case == "too little memory":
+        return block_aggregate(
+            g, x, 2, memory=1000 if rank else None, **options
+        )
+    if case == "rows":
+        return block_aggregate(g, x, 2, nodes=[3])
+    raise AssertionError(case)
+
+
+@pytest.mark.parametrize(
+    ("case", "texts"),
+    [
+        ("K", ["hops is [0, 1, 2] on rank 0 and [0, 1, 2, 3] on rank 1"] * 2),
+        ("features", ["feat (a digest)"] * 2),
+        ("graph", ["g (a digest of its edges)"] * 2),
+        ("not shared", ["does not see what rank 0 wrote there"] * 2),
+        ("split", ["product of the two should be the number of ranks"] * 2),
+        ("one rank fails", ["failed on rank 1: feat has 10 rows", "10 rows"]),
+        ("too little memory", ["failed on rank 1: memory", "too small"]),
+        ("rows", ["1 rows can't be shared by 2 ranks"] * 2),
+    ],
+)
+def test_bad_calls_are_errors_on_all_ranks(tmp_path, case, texts):
+    with pytest.raises(RankErrors) as caught:
+        run_ranks(2, _bad, case, tmp_path)
+    for rank, text in enumerate(texts):
+        assert text in str(caught.value.errors[rank])
+
+
+def test_ranks_may_have_different_memory(tmp_path):
+    g, x = make()
+    expected = list(block_aggregate(g, x, 2))
+    for found in run_ranks(2, _bad, "memory", tmp_path):
+        for one, two in zip(expected, found, strict=True):
+            torch.testing.assert_close(one, two)
