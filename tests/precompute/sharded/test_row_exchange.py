@@ -13,6 +13,8 @@ from dgl import DGLError
 
 from dgl_lc.precompute.sharded import collectives
 from dgl_lc.precompute.sharded.collectives import Collectives
+from dgl_lc.precompute.sharded.edge_engine import EdgeShardEngine
+from dgl_lc.precompute.sharded.edge_shards import EdgeShard, cut_destinations
 from dgl_lc.precompute.sharded.row_exchange import RowExchange, Swap
 from dgl_lc.precompute.survey import survey
 from dgl_lc.ranks import call as calls
@@ -108,6 +110,32 @@ def test_pieces_are_bounded():
     for rank in range(3):
         for other in found[1:]:
             assert np.array_equal(found[0][rank][1], other[rank][1])
+
+
+def _some_columns():
+    with edge_cases.this_call() as call:
+        found = survey(request := edge_cases.make_request(CASE, None))
+        ranks = call.ranks
+        bounds = cut_destinations(found.edges.indptr, ranks.size)
+        shard = EdgeShard(request, found, bounds, ranks.rank)
+        exchange = RowExchange(shard, call)
+        engine = EdgeShardEngine(shard, exchange, call, 7)
+        sink = edge_cases.Collected(request, shard)
+        payloads = [(exchange.planned_bytes(columns=0), exchange.payload_bytes)]
+        for first, last in ((0, 7), (10, 14)):
+            sink.columns = slice(first, last)
+            engine.column_block(first, last, sink, bool)
+        return [
+            *payloads,
+            (exchange.planned_bytes(columns=11), exchange.payload_bytes),
+        ]
+
+
+def test_the_payload_of_some_columns_is_known_as_well():
+    for found in run_ranks(2, _some_columns):
+        for planned, payload in found:
+            assert planned == payload > 0
+        assert found[0] != found[1]
 
 
 def _without_exchange():
