@@ -94,6 +94,8 @@ class Call:
                 self._tell(error)
         finally:
             self._ended.set()
+            # A thread that is in torch's code when Python ends kills it.
+            self._beats.join(_FAREWELL_SECONDS)
 
     # What others see of this rank
 

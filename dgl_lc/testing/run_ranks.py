@@ -74,6 +74,10 @@ def run_ranks(
             process.join(5)
             if process.is_alive():
                 process.kill()
+    for rank, process in enumerate(processes):
+        if found[rank][0] == "result" and process.exitcode not in (0, None):
+            ended = RuntimeError(f"it ended with {process.exitcode}")
+            found[rank] = ("error", ended, str(ended))
     failed = {r: own for r, own in enumerate(found) if own[0] != "result"}
     if failed:
         raise RankErrors(

@@ -23,6 +23,10 @@ class ShardSizes(NamedTuple):
     ----------
     rows, edges : int
         Destinations of the shard, and edges into them.
+    held_edges : int
+        Edges whose sources are in memory by destination, where they had to
+        be sorted: those of the shard, or of one edge block of it, or all that
+        the survey has sorted to find the frontier.
     held : tuple of int
         For hop 0, 1, …: the rows that the rank holds, of the shard and of
         others. Of hop 0 they are the rows copied from the features, none
@@ -38,6 +42,7 @@ class ShardSizes(NamedTuple):
 
     rows: int
     edges: int
+    held_edges: int
     held: tuple[int, ...]
     kept: int
     lists: int
@@ -53,8 +58,12 @@ class ShardSizes(NamedTuple):
         for hop in range(1, shard.request.last + 1):
             foreign = shard.foreign.get(hop, ())
             held.append(len(shard.rows[hop]) + len(foreign))
+        edges = -(-shard.num_edges // shard.edge_blocks)
+        known = shard.filter.edges
+        if known.owned and known.indices is not None:
+            edges = known.num_edges
         return cls(
-            shard.high - shard.low, shard.num_edges, tuple(held),
+            shard.high - shard.low, shard.num_edges, edges, tuple(held),
             shard.num_kept,
             sum(lists.values()) + shard.list_bytes() + exchange.list_bytes(),
             tuple(exchange.swaps.values()),
@@ -102,7 +111,8 @@ def edge_shard_bytes(
     weight_size = acc if work.weighted else 0
     edges = work.num_edges * acc if work.copies_weight else 0
     if work.owned:
-        edges += block_bytes(-(-sizes.edges // edge_blocks), weight_size)
+        edges += block_bytes(sizes.held_edges, 0)
+        edges += -(-sizes.edges // edge_blocks) * weight_size
     entries = sizes.edges + sizes.rows
     tables = 1 if work.all_rows else work.K
     row_bytes = width * work.itemsize

@@ -1,0 +1,176 @@
+"""Ranks under torchrun: on several hosts, killed, and with the cable cut."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dgl_lc.precompute import block_aggregate
+from dgl_lc.testing.hosts import make_hosts, why_no_hosts
+
+from . import rank_script
+
+SCRIPT = str(Path(rank_script.__file__))
+REASON = why_no_hosts()
+needs_hosts = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+
+def expected(tmp_path):
+    g, x, _ = rank_script.make()
+    return torch.stack(list(block_aggregate(g, x, 2, out=tmp_path / "one")))
+
+
+def command(folder, **options):
+    folder.mkdir(exist_ok=True)
+    return [SCRIPT, str(folder), json.dumps(options)]
+
+
+def check_rows(folders, wanted):
+    """Compare what each rank has with the rows of one process."""
+    seen = 0
+    for folder in folders:
+        for file in sorted(folder.glob("result-*.npz")):
+            found = np.load(file)
+            rows = wanted[:, torch.from_numpy(found["nodes"])].numpy()
+            assert np.array_equal(found["rows"], rows)
+            seen += 1
+    return seen
+
+
+def wait(processes, seconds=200):
+    end = time.monotonic() + seconds
+    codes = [p.wait(max(1, end - time.monotonic())) for p in processes]
+    return codes
+
+
+@needs_hosts
+@pytest.mark.parametrize(
+    ("count", "split"),
+    [(2, "columns"), pytest.param(3, "edges", marks=pytest.mark.slow)],
+)
+def test_hosts_without_a_shared_folder(tmp_path, count, split):
+    wanted = expected(tmp_path)
+    folders = [tmp_path / f"host-{host}" for host in range(count)]
+    with make_hosts(count) as hosts:
+        running = [
+            hosts.torchrun(
+                host, 1,
+                command(
+                    folder, out=str(folder / "store"), shared=False,
+                    split=split, train=True,
+                ),
+            )
+            for host, folder in enumerate(folders)
+        ]  # fmt: skip
+        assert wait(running) == [0] * count
+        sent = hosts.sent_bytes(0)
+    assert check_rows(folders, wanted) == count
+    # What is sent: two hops of the rows of the others, in half of the
+    # columns, or less.
+    assert sent > 2 * 4 * rank_script.NODES * rank_script.COLUMNS / 8
+    # Every rank gets the predictions of all rows.
+    first, *others = [
+        np.load(folder / f"result-{rank}.npz")["logits"]
+        for rank, folder in enumerate(folders)
+    ]
+    assert first.shape == (rank_script.NODES, 3)
+    for other in others:
+        assert np.array_equal(first, other)
+
+
+@needs_hosts
+@pytest.mark.slow
+def test_a_cut_cable_is_an_error_and_the_next_run_resumes(tmp_path):
+    wanted = expected(tmp_path)
+    folders = [tmp_path / f"host-{host}" for host in range(2)]
+
+    def start(hosts, slow):
+        return [
+            hosts.torchrun(
+                host, 1,
+                command(
+                    folder, out=str(folder / "store"), shared=False,
+                    split="columns", slow=slow,
+                ),
+                stderr=subprocess.PIPE,
+            )
+            for host, folder in enumerate(folders)
+        ]  # fmt: skip
+
+    with make_hosts(2) as hosts:
+        running = start(hosts, 8.0)
+        while not (folders[1] / "pid-1").exists():
+            time.sleep(0.1)
+        time.sleep(4)
+        hosts.cut(1)
+        time.sleep(15)
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        wait(running)
+        hosts.mend(1)
+        assert wait(start(hosts, 0.0)) == [0, 0]
+    assert check_rows(folders, wanted) == 2
+
+
+def _kill_ranks(folder, agent, kills, chance):
+    """Kill ranks at random moments, as long as the agent runs."""
+    done = 0
+    while agent.poll() is None and done < kills:
+        time.sleep(chance.uniform(0.5, 12))
+        files = sorted(folder.glob("pid-*"))
+        if files and agent.poll() is None:
+            pid = int(chance.choice(files).read_text())
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            done += 1
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize(
+    ("split", "shared"), [("columns", True), ("edges", True), ("edges", False)]
+)
+def test_killed_ranks_lose_nothing(tmp_path, split, shared):
+    wanted = expected(tmp_path)
+    folder = tmp_path / "ranks"
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone",
+         "--nproc-per-node=2", "--max-restarts=100",
+         *command(folder, out=str(folder / "store"), shared=shared,
+                  split=split, slow=1.5, train=True)],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    killed = _kill_ranks(folder, agent, 7, random.Random(split))
+    assert wait([agent], 1200) == [0]
+    assert killed > 0
+    assert check_rows([folder], wanted) == 2
+
+
+def test_one_rank_killed_resumes(tmp_path):
+    wanted = expected(tmp_path)
+    folder = tmp_path / "ranks"
+    agent = subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone",
+         "--nproc-per-node=2", "--max-restarts=2",
+         *command(folder, out=str(folder / "store"), slow=1.0)],
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    parts = folder / "store" / "parts"
+    while agent.poll() is None and not list(parts.glob("*/manifest.json")):
+        time.sleep(0.05)
+    first = {p.parent.name for p in parts.glob("*/manifest.json")}
+    os.kill(int((folder / "pid-1").read_text()), signal.SIGKILL)
+    assert wait([agent]) == [0]
+    assert first
+    assert check_rows([folder], wanted) == 2
