@@ -4,7 +4,6 @@ import os
 import signal
 from unittest import mock
 
-import edge_cases
 import numpy as np
 import pytest
 import torch
@@ -21,6 +20,8 @@ from dgl_lc.ranks import call as calls
 from dgl_lc.ranks.call import RankFailed
 from dgl_lc.ranks.group import Ranks
 from dgl_lc.testing.run_ranks import RankErrors, run_ranks
+
+from . import edge_cases
 
 #: Three hops of 60 nodes, of which every rank reads some of the others'.
 CASE = edge_cases.draw(0) | {

@@ -3,7 +3,6 @@
 import ctypes
 import sys
 
-import edge_cases
 import pytest
 import torch
 
@@ -20,6 +19,8 @@ from dgl_lc.precompute.survey import survey
 from dgl_lc.testing.peak_memory import peak_memory
 from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.testing.run_ranks import run_ranks
+
+from . import edge_cases
 
 N, M, COLUMNS, WIDTH = 150_000, 1_500_000, 24, 8
 PIECE = 1 << 20
