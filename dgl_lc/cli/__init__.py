@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from .. import __version__
+from .ranks import rank_for_errors
 from .shell_words import name_flags
 
 #: The commands and their help. The module of the same name here defines
@@ -74,12 +75,18 @@ def _report(error: BaseException, args: argparse.Namespace | None) -> int:
     dgl_error = getattr(sys.modules.get("dgl"), "DGLError", OSError)
     if not isinstance(error, (dgl_error, OSError, MemoryError)):
         raise error
+    failed = getattr(sys.modules.get("dgl_lc.ranks.call"), "RankFailed", ())
+    if rank_for_errors() and failed and isinstance(error, failed):
+        # The rank that failed says so itself, and so does rank 0.
+        return 2
     _say(name_flags(str(error), args) or "there is not enough memory")
     return 2
 
 
 def _say(text: str) -> None:
-    print(f"dgl-lc: {' '.join(text.split())}", file=sys.stderr)
+    text = rank_for_errors() + " ".join(text.split())
+    # In one write, so that the lines of ranks do not mix.
+    sys.stderr.write(f"dgl-lc: {text}\n")
 
 
 def _make_parser(argv: list[str]) -> argparse.ArgumentParser:

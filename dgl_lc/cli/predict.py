@@ -14,11 +14,13 @@ from .flags import (
     load_options,
     refuse,
 )
+from .ranks import check_on_first, one_after_the_other, ranks_of_launcher
 
 if TYPE_CHECKING:
     import torch
 
     from ..data import DiskData, NodeData
+    from ..ranks.group import Ranks
 
 #: Values of ``--nodes`` that are not the name of a file.
 _SPLITS = ("train", "valid", "test")
@@ -62,6 +64,16 @@ def add_command(commands: Commands) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     from .._common.bytes import parse_bytes
+
+    check_device(args.device)
+    if args.memory is not None:
+        parse_bytes(args.memory, "--memory")
+    with ranks_of_launcher() as ranks:
+        return _predict(args, ranks)
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    """Refuse a file that cannot be written, before any work."""
     from ..training.prediction_files import check_prediction_file
 
     check_prediction_file(args.out)
@@ -71,9 +83,10 @@ def _run(args: argparse.Namespace) -> int:
             f"to replace it."
         )
     check_output_file(args.out, "--out")
-    check_device(args.device)
-    if args.memory is not None:
-        parse_bytes(args.memory, "--memory")
+
+
+def _predict(args: argparse.Namespace, ranks: "Ranks | None") -> int:
+    check_on_first(ranks, "predict", lambda: _check_out(args))
 
     from ..data import open_data
     from ..nn.model import HopModel
@@ -84,7 +97,9 @@ def _run(args: argparse.Namespace) -> int:
 
     model: Any = load_model(args.model)
     known: Any = model.trained_on
-    data = open_data(args.data, **load_options(args))
+    data = one_after_the_other(
+        ranks, "predict", lambda: open_data(args.data, **load_options(args))
+    )
     print(data, flush=True)
     rows: Any = None
     if isinstance(model, HopModel):

@@ -23,9 +23,11 @@ from .flags import (
     refuse,
     seed,
 )
+from .ranks import check_on_first, one_after_the_other, ranks_of_launcher
 
 if TYPE_CHECKING:
     from ..data import DiskData, NodeData
+    from ..ranks.group import Ranks
 
 #: Flags of the model, by the names of its options.
 _MODEL_OPTIONS = {
@@ -59,7 +61,8 @@ def add_command(commands: Commands) -> None:
         ("--epochs", count, 2000, "maximum number of epochs"),
         ("--patience", count, 300, "stop after this many epochs without an "
          "improvement"),
-        ("--batch-size", count, 4096, "nodes per mini-batch"),
+        ("--batch-size", count, 4096, "nodes per mini-batch, of each rank if "
+         "there are several"),
         ("--lr", positive_float, 0.001, "learning rate"),
         ("--weight-decay", non_negative_float, 0.0, "weight decay of the Adam "
          "optimizer"),
@@ -126,12 +129,21 @@ def add_command(commands: Commands) -> None:
 def _run(args: argparse.Namespace) -> int:
     given = vars(args)
     _check_flags(given)
-    _check_outputs(given)
+    with ranks_of_launcher() as ranks:
+        return _train(args, given, ranks)
+
+
+def _train(
+    args: argparse.Namespace, given: dict[str, Any], ranks: "Ranks | None"
+) -> int:
+    check_on_first(ranks, "train", lambda: _check_outputs(given))
 
     from ..data import open_data
     from ..experiments.train_one import train_model
 
-    data = open_data(args.data, **load_options(args))
+    data = one_after_the_other(
+        ranks, "train", lambda: open_data(args.data, **load_options(args))
+    )
     print(data, flush=True)
     _check_source(given, data)
     precompute = {"memory": given.get("memory"), "out": given.get("hops_out")}
@@ -150,6 +162,8 @@ def _run(args: argparse.Namespace) -> int:
         resume=not args.no_resume, device=given.get("device"),
         checkpoint=given.get("checkpoint"),
     )  # fmt: skip
+    if ranks is not None:
+        print(f"{ranks.size} ranks, {args.batch_size} nodes per batch of each")
     if result.precompute_seconds:
         where = given.get("hops_out", "memory")
         print(
@@ -159,7 +173,8 @@ def _run(args: argparse.Namespace) -> int:
     print(result.fit)
     if len(data.test):
         print(f"test accuracy {result.test_accuracy:.4f}")
-    _write_outputs(given, data, result)
+    if ranks is None or ranks.rank == 0:
+        _write_outputs(given, data, result)
     return 0
 
 

@@ -129,21 +129,44 @@ def check_compressed(
     loops : integer array, optional
         How many edges each node has to itself, which is compared.
     """
+    check_pointers(indptr, len(indices), num_nodes, what)
+    check_sources(indptr, indices, (0, num_nodes), what, loops)
+
+
+def check_pointers(
+    indptr: np.ndarray, num_edges: int, num_nodes: int, what: str
+) -> None:
+    """Refuse begins of rows that do not rise from 0 to the number of edges."""
     if len(indptr) != num_nodes + 1:
         raise DGLError(
             f"{what}: indptr has {len(indptr)} numbers, but {num_nodes + 1} "
             f"belong to {num_nodes} nodes."
         )
-    if indptr[0] != 0 or indptr[-1] != len(indices):
+    if indptr[0] != 0 or indptr[-1] != num_edges:
         raise DGLError(
             f"{what}: indptr goes from {indptr[0]} to {indptr[-1]}, but there "
-            f"are {len(indices)} edges."
+            f"are {num_edges} edges."
         )
-    row = _first(num_nodes, lambda *part: _first_fall(indptr, *part))
+    row = _first((0, num_nodes), lambda *part: _first_fall(indptr, *part))
     if row >= 0:
         raise DGLError(f"{what}: indptr falls at node {row}.")
+
+
+def check_sources(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    rows: tuple[int, int],
+    what: str,
+    loops: np.ndarray | None = None,
+) -> None:
+    """Refuse sources that are not nodes, of the edges of a range of rows.
+
+    ``loops`` says how many edges each node has to itself, which is compared.
+    """
+    num_nodes = len(indptr) - 1
+    places = (int(indptr[rows[0]]), int(indptr[rows[1]]))
     edge = _first(
-        len(indices), lambda *part: _first_outside(indices, *part, num_nodes)
+        places, lambda *part: _first_outside(indices, *part, num_nodes)
     )
     if edge >= 0:
         raise DGLError(
@@ -153,8 +176,7 @@ def check_compressed(
     if loops is None:
         return
     row = _first(
-        num_nodes,
-        lambda *part: _first_wrong_loops(indptr, indices, loops, *part),
+        rows, lambda *part: _first_wrong_loops(indptr, indices, loops, *part)
     )
     if row >= 0:
         raise DGLError(
@@ -163,9 +185,14 @@ def check_compressed(
         )
 
 
-def check_weights(weights: np.ndarray, what: str) -> None:
-    """Refuse weights that are not finite."""
-    edge = _first(len(weights), lambda *part: _first_not_finite(weights, *part))
+def check_weights(
+    weights: np.ndarray, what: str, places: tuple[int, int] | None = None
+) -> None:
+    """Refuse weights that are not finite, of a range of edges or of all."""
+    edge = _first(
+        places or (0, len(weights)),
+        lambda *part: _first_not_finite(weights, *part),
+    )
     if edge >= 0:
         raise DGLError(
             f"{what}: edge {edge} has the weight {weights[edge]}, but weights "
@@ -173,13 +200,15 @@ def check_weights(weights: np.ndarray, what: str) -> None:
         )
 
 
-def _first(total: int, find: Callable[[int, int], int]) -> int:
+def _first(places: tuple[int, int], find: Callable[[int, int], int]) -> int:
     """The least place that a search over parts of a range finds, or -1."""
+    low, total = places[0], places[1] - places[0]
     parts = ranges(total, max(1, -(-total // _PIECE), num_threads()))
     found = np.full(len(parts), -1, np.int64)
 
     def search(_: int, part: int) -> None:
-        found[part] = find(*parts[part])
+        begin, end = parts[part]
+        found[part] = find(low + begin, low + end)
 
     run_parallel(search, len(parts))
     return int(next((place for place in found if place >= 0), -1))

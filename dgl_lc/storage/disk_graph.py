@@ -10,7 +10,7 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import check_ids
-from .check_graph import check_compressed, check_weights
+from .check_graph import check_pointers, check_sources, check_weights
 from .manifest import (
     FolderKind,
     check_unchanged,
@@ -99,7 +99,7 @@ class DiskGraph:
         self.out_edges = self._map("out_edges.npy")
         self.loops = self._map("loops.npy")
         self.weights = self._map(WEIGHTS) if stored_as else None
-        self._is_checked = False
+        self._is_checked = self._counts_are_checked = False
 
     def _map(self, name: str) -> np.ndarray:
         return map_file(self.path / name, self.manifest.files[name])
@@ -122,26 +122,52 @@ class DiskGraph:
         An error if they are not what was written, or nothing that a kernel
         could read safely. Done once for an open graph.
         """
-        if self._is_checked:
+        if not self._is_checked:
+            self._check_rows(0, self.num_nodes())
+            self._is_checked = True
+
+    def check_counts(self) -> None:
+        """As :meth:`check_edges`, of all files but sources and weights.
+
+        These have a number for each node: it is enough before the edges of
+        some nodes are read, and much less than all of them.
+        """
+        if self._counts_are_checked:
             return
-        for name, entry in self.manifest.files.items():
-            chunks = range(len(entry.checksums or ()))
-            check_chunks(self.path / name, entry, chunks)
-        check_compressed(
-            self.indptr, self.indices, self.num_nodes(), str(self.path),
-            self.loops,
-        )  # fmt: skip
+        for name in FILES:
+            if name != "indices.npy":
+                self._check_places(name, 0, len(self.indptr))
+        n, m = self.num_nodes(), len(self.indices)
+        check_pointers(self.indptr, m, n, str(self.path))
         degrees = self.out_edges
-        if degrees.min() < 0 or degrees.sum(dtype=np.int64) != len(
-            self.indices
-        ):
+        if degrees.min() < 0 or degrees.sum(dtype=np.int64) != m:
             raise DGLError(
                 f"{self.path}: the edges out of each node do not add up to "
-                f"{len(self.indices)}. Write the graph again."
+                f"{m}. Write the graph again."
             )
+        self._counts_are_checked = True
+
+    def check_rows(self, low: int, high: int) -> None:
+        """As :meth:`check_edges`, of the edges into nodes low to high only."""
+        if not self._is_checked:
+            self._check_rows(low, high)
+
+    def _check_rows(self, low: int, high: int) -> None:
+        self.check_counts()
+        what = str(self.path)
+        places = int(self.indptr[low]), int(self.indptr[high])
+        self._check_places("indices.npy", *places)
+        check_sources(self.indptr, self.indices, (low, high), what, self.loops)
         if self.weights is not None:
-            check_weights(self.weights, str(self.path))
-        self._is_checked = True
+            self._check_places(WEIGHTS, *places)
+            check_weights(self.weights, what, places)
+
+    def _check_places(self, name: str, begin: int, end: int) -> None:
+        """Compare the checksums of a part of a file."""
+        entry = self.manifest.files[name]
+        size, most = entry.chunk_rows, len(entry.checksums or ())
+        chunks = range(begin // size, min(-(-end // size), most))
+        check_chunks(self.path / name, entry, chunks)
 
     @property
     def idtype(self) -> torch.dtype:

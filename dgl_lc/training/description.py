@@ -102,15 +102,16 @@ def _of_optimizer(
 
 
 def describe_prediction(
-    model: nn.Module, inputs: Inputs, nodes: torch.Tensor | None
+    model: nn.Module, inputs: Inputs | None, nodes: torch.Tensor | None
 ) -> dict[str, str]:
-    """Describe everything that a prediction depends on."""
+    """Describe everything that a prediction depends on, on hop features."""
     found = dict(_of_model(model))
     for name, value in model.state_dict().items():
         if isinstance(value, torch.Tensor):
             found[f"{name} (digest)"] = digest(value.cpu())
     found["nodes (digest)"] = "all" if nodes is None else digest(nodes)
-    found.update(_of_inputs("inputs", inputs))
+    if inputs is not None:
+        found.update(_of_inputs("inputs", inputs))
     return found
 
 

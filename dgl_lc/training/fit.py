@@ -145,7 +145,7 @@ def fit(
         model.to(device)
         checked_on = inputs if valid_inputs is None else valid_inputs
         if together is not None:
-            together.check_inputs(inputs, valid_inputs, device)
+            together.check(model, inputs, valid_inputs, device)
         if isinstance(model, HopModel):
             _remember_weights(model, inputs)
         train = node_ids(inputs, train, "train", len(labels))

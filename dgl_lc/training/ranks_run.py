@@ -1,7 +1,6 @@
 """The epochs of a training run that several ranks make together."""
 
 import io
-import warnings
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
@@ -22,6 +21,23 @@ _SEND_BUFFERS = (
     if "forward_sync_buffers" in signature(DistributedDataParallel).parameters
     else "broadcast_buffers"
 )
+
+
+class _Called(nn.Module):
+    """A model, with a parameter that is never used.
+
+    Parameters without a gradient are looked for in every step, as a model may
+    have some. Where it finds none, torch advises on stderr against looking.
+    """
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+        like = next(p for p in model.parameters() if p.requires_grad)
+        self.never_used = nn.Parameter(torch.zeros_like(like.flatten()[:1]))
+
+    def forward(self, *args: Any) -> Any:
+        return self.model(*args)
 
 
 class RanksRun(TrainingRun):
@@ -65,23 +81,26 @@ class RanksRun(TrainingRun):
         # waiting for them.
         options: dict[str, Any] = {_SEND_BUFFERS: False}
         self._parallel = DistributedDataParallel(
-            model, process_group=ranks.group, find_unused_parameters=True,
-            **options,
+            _Called(model), process_group=ranks.group,
+            find_unused_parameters=True, **options,
         )  # fmt: skip
         self.model = model
         self._share_buffers()
         super().__init__(model, optimizer, monitor, patience)
 
+    def close(self) -> None:
+        """Take the hooks of DistributedDataParallel off the weights.
+
+        They would also go with the wrapper. But the traceback of an error
+        may keep that alive, and then the backward pass of a later run would
+        wait for other ranks.
+        """
+        parallel: Any = self._parallel
+        parallel.reducer = parallel.logger = None
+
     @property
     def _where(self) -> str:
         return f" on rank {self._rank}"
-
-    def until(self, *args: Any, **kwargs: Any) -> Any:
-        """Train up to an epoch, as :meth:`TrainingRun.until`."""
-        with warnings.catch_warnings():
-            # Whether a model has such parameters is not known in advance.
-            warnings.filterwarnings("ignore", ".*find_unused_parameters=True")
-            return super().until(*args, **kwargs)
 
     def _begin(self, saved: Checkpoint | None, resume: bool) -> None:
         if not self._saves:
@@ -149,26 +168,19 @@ class RanksRun(TrainingRun):
     def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
         """Take the times of rank 0; refuse weights that differ."""
         names = ("train_seconds", "seconds")
-        sums = [
-            own.detach().double().sum()
-            for own in self.model.parameters()
-        ]  # fmt: skip
-        both = torch.stack(sums).cpu()
-        weights = (
-            float(both.sum()),
-            float(both @ torch.arange(1.0, len(both) + 1).double()),
-        )
-        found = self._exchange.check(None, [*(row[n] for n in names), *weights])
-        if not torch.equal(
-            found[:, 2:].contiguous().view(torch.int64),
-            found[:1, 2:].contiguous().view(torch.int64).expand(len(found), -1),
-        ):
+        sums = [own.detach().double().sum() for own in self.model.parameters()]
+        own = torch.stack(sums).cpu().tolist()
+        found = self._exchange.check(None, [*(row[n] for n in names), *own])
+        # As bits, because nan is not equal to itself.
+        bits = found.view(torch.int64)[:, len(names) :]
+        if not torch.equal(bits, bits[:1].expand_as(bits)):
             raise DGLError(
-                f"the weights of ranks differ after epoch {self.epoch}: an "
-                f"optimizer that draws random numbers, or on_epoch, which "
-                f"runs on rank 0 alone, may have changed them. {self._kept}."
+                f"the weights of ranks differ after epoch {self.epoch}, and "
+                f"{self._kept}: an optimizer that draws random numbers, or "
+                f"on_epoch, which runs on rank 0 alone, may have changed them."
             )
-        return {**row, **dict(zip(names, found[0, :2].tolist(), strict=True))}
+        times = found[0, : len(names)].tolist()
+        return {**row, **dict(zip(names, times, strict=True))}
 
     def _report(
         self, row: dict[str, Any], on_epoch: Callable[[dict], None] | None

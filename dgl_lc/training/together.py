@@ -35,13 +35,19 @@ class Together:
     def __init__(self, call: Call):
         self._call, self._ranks = call, call.ranks
 
-    def check_inputs(
-        self, inputs: Any, valid_inputs: Any, device: torch.device
+    def check(
+        self,
+        model: nn.Module,
+        inputs: Any,
+        valid_inputs: Any,
+        device: torch.device,
     ) -> None:
-        """Refuse inputs that several ranks can't train on."""
+        """Refuse models, inputs and groups with which ranks can't train."""
         for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
             refuse_full_graph(given, name)
             check_shard(self._ranks, given, name)
+        if not any(own.requires_grad for own in model.parameters()):
+            raise DGLError("the model has no parameters to train.")
         backends = self._ranks.backends
         if device.type == "cpu" and "gloo" not in backends:
             raise DGLError(
@@ -62,8 +68,7 @@ class Together:
         What a rank holds of row shards is added to the description.
         """
         self._call.stage("comparing the arguments of all ranks")
-        # That of the run is for all ranks together.
-        self._call.agree({**options, **described})
+        self._call.agree({**described, **options})
         for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
             if is_shard(given):
                 found = self._call.gather(describe_shard(given))
@@ -126,7 +131,11 @@ class Together:
     ) -> Iterator[RanksRun]:
         """Make the run, in which batch norm is that of all ranks."""
         with synchronised(model, self._ranks, device):
-            yield RanksRun(
+            found = RanksRun(
                 Exchange(self._call), steps, seed, saves, model, optimizer,
                 monitor, patience,
             )  # fmt: skip
+            try:
+                yield found
+            finally:
+                found.close()

@@ -1,38 +1,34 @@
 """Predictions for many nodes, streamed to a file in bounded memory."""
 
-import itertools
 import os
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import psutil
 import torch
 from dgl import DGLError
-from dgl.base import DGLWarning
 
-from .._common.bytes import format_bytes, parse_bytes
 from .._common.file_access import replace_buffered
 from .._common.progress import progress_bar
 from ..data import DiskData, NodeData
-from ..nn.model import HopModel
-from ..nn.several_filters import SeveralFilters
-from ..node_rows import NodeRows, check_ids
+from ..node_rows import NodeRows
 from ..precompute.checks import has_weights
-from ..precompute.planning.cpu import MemoryTooSmall
+from ..ranks.call import Call
+from ..ranks.exchange import Exchange
+from ..ranks.group import Group, find_ranks
 from ..row_programs.row_module import RowModule
+from .computed_blocks import Model, computed_blocks
 from .model_rows import check_output, model_device
-from .prediction_files import check_prediction_file, make_writer
+from .prediction_files import Writer, check_prediction_file, make_writer
+from .prediction_parts import Parts
 from .row_model_task import count_classes, refuse_lacking
-from .task_store import edge_weight, has_row
 from .tensor_files import locked
 from .trained_on import check_same_task
-
-#: What can predict: a model of dgl_lc.nn, or an LC version.
-Model = HopModel | RowModule
+from .wanted_nodes import WantedNodes
 
 
 @dataclass(frozen=True)
@@ -76,11 +72,14 @@ def write_predictions(
     batch_size: int = 16384,
     device: torch.device | str | None = None,
     progress: bool | None = None,
+    process_group: Group = None,
 ) -> WrittenPredictions:
     """Predict the classes of nodes, and write them to a file.
 
     The file is written under another name first, and is there whole or not
-    at all; a file of that name is replaced.
+    at all; a file of that name is replaced. Where ``torch.distributed`` is
+    initialised, as under ``torchrun``, all ranks have to make the same call:
+    each predicts a part of the nodes, and rank 0 writes the file.
 
     Parameters
     ----------
@@ -111,7 +110,8 @@ def write_predictions(
     memory : int or str, optional
         Bytes that computing hop features may take. If the hop features of all
         nodes do not fit, they are computed in blocks, each of which reads the
-        graph again. Default: half of the memory that is available.
+        graph again. Default: half of the memory that is available, which
+        ranks on one machine share.
     batch_size : int, optional
         Nodes that the model predicts at a time. Default: 16384.
     device : torch.device, optional
@@ -119,6 +119,9 @@ def write_predictions(
     progress : bool, optional
         Whether to show a progress bar. Default: in a terminal, after two
         seconds.
+    process_group : ProcessGroup or False, optional
+        The ranks that predict together; False for this process alone.
+        Default: the default group, if it is initialised.
 
     Examples
     --------
@@ -134,137 +137,157 @@ def write_predictions(
     ...     found.nodes, len(path.read_text().splitlines())
     (100, 101)
     """
-    path = Path(path)
-    check_prediction_file(path)
-    if batch_size < 1:
-        raise DGLError(f"batch_size={batch_size} should be at least 1.")
-    budget = psutil.virtual_memory().available // 2
-    if memory is not None:
-        budget = parse_bytes(memory)
-    if isinstance(model, RowModule):
-        classes = count_classes(model, data, rows)
-    else:
-        check_same_task(model, data)
-        classes = int(model.config["out_feats"])
-    _check_names(classes, class_names)
-    wanted = _Nodes.of(data, nodes, rows)
-    if isinstance(model, RowModule) and wanted.num_lacking:
-        raise refuse_lacking(wanted.num_lacking)
-    weighted = _is_weighted(model, data, rows)
-    if weighted and wanted.num_lacking and not has_weights(data.graph):
-        raise DGLError(
-            f"the model was trained with edge weights, or rows was made with "
-            f"them, but {data.name} has none, so that the hop features of "
-            f"{wanted.num_lacking:,} nodes can't be computed: give data with "
-            f"edge weights."
-        )
-    blocks = 0
-    if device is not None:
-        model.to(device)
-    columns = class_names or classes
-
-    def write(file: BinaryIO) -> None:
-        nonlocal blocks
-        writer = make_writer(
-            file, path.suffix, len(wanted), columns, probabilities
-        )
-        with progress_bar(len(wanted), "predict", progress, unit="node") as bar:
-            for first, last, computed in _computed_blocks(
-                model, data, wanted, budget, weighted, memory is not None
-            ):
-                blocks += 1
-                for low in range(first, last, batch_size):
-                    part = slice(low, min(low + batch_size, last))
-                    ids = wanted.numbers(part)
-                    found = _predict(
-                        model, classes, ids, wanted.lacks(part), rows, computed
-                    )
-                    writer.write(data.ids_of(ids), found)
-                    bar.update(len(ids))
-        writer.close()
-
-    training = model.training
-    model.eval()
-    try:
-        with locked(path), torch.no_grad():
-            # A killed run leaves a part, which the next one replaces.
-            replace_buffered(path, write, path.with_name(f".{path.name}.part"))
-    except OSError as error:
-        raise DGLError(f"{path} could not be written: {error}.") from error
-    finally:
-        model.train(training)
-    blocks = blocks if wanted.num_lacking else 0
-    return WrittenPredictions(path, len(wanted), wanted.num_lacking, blocks)
+    ranks = find_ranks(process_group)
+    with ExitStack() as stack:
+        exchange = None
+        if ranks is not None:
+            exchange = Exchange(
+                stack.enter_context(Call(ranks, "write_predictions"))
+            )
+        work = _Work(
+            exchange, model, data, Path(path), nodes, rows, class_names,
+            probabilities, memory, batch_size, process_group,
+        )  # fmt: skip
+        if device is not None:
+            model.to(device)
+        training = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                work.write_file(progress)
+        except OSError as error:
+            raise DGLError(f"{path} could not be written: {error}.") from error
+        finally:
+            model.train(training)
+        return work.result()
 
 
-class _Nodes:
-    """The nodes to predict, and which of them have no row yet."""
+class _Work:
+    """Predictions to write: by this process, or by several ranks together."""
 
     def __init__(
-        self, count: int, nodes: torch.Tensor | None, lacking: torch.Tensor
-    ):
-        self._count, self._nodes, self._lacking = count, nodes, lacking
-        self.num_lacking = int(lacking.sum())
-
-    @classmethod
-    def of(
-        cls,
+        self,
+        exchange: Exchange | None,
+        model: Model,
         data: NodeData | DiskData,
+        path: Path,
         nodes: torch.Tensor | None,
         rows: NodeRows | None,
-    ) -> "_Nodes":
-        count = total = data.graph.num_nodes()
-        if nodes is not None:
-            nodes = _check_nodes(nodes, total)
-            count = len(nodes)
-        if rows is None:
-            return cls(count, nodes, torch.ones(count, dtype=torch.bool))
-        lacking = torch.zeros(count, dtype=torch.bool)
-        for low in range(0, count, _SPAN):
-            high = min(low + _SPAN, count)
-            ids = torch.arange(low, high) if nodes is None else nodes[low:high]
-            lacking[low:high] = ~has_row(rows, ids)
-        return cls(count, nodes, lacking)
+        class_names: Sequence[str] | None,
+        probabilities: bool,
+        memory: int | str | None,
+        batch_size: int,
+        process_group: Group,
+    ):
+        self._parts = Parts(exchange)
+        self._model, self._data, self._path = model, data, path
+        self._rows, self._probabilities = rows, probabilities
+        self._batch_size, self._group = batch_size, process_group
+        if self._parts.writes:
+            check_prediction_file(path)
+        if batch_size < 1:
+            raise DGLError(f"batch_size={batch_size} should be at least 1.")
+        self._is_limited = memory is not None
+        self._parts.check_rows(rows)
+        if isinstance(model, RowModule):
+            self._classes = count_classes(model, data, rows)
+        else:
+            check_same_task(model, data)
+            self._classes = int(model.config["out_feats"])
+        _check_names(self._classes, class_names)
+        self._columns = class_names or self._classes
+        self._wanted = WantedNodes.of(data, nodes, rows, exchange)
+        lacking = self._wanted.num_lacking
+        if isinstance(model, RowModule) and lacking:
+            raise refuse_lacking(lacking)
+        self._weighted = _is_weighted(model, data, rows)
+        if self._weighted and lacking and not has_weights(data.graph):
+            raise DGLError(
+                f"the model was trained with edge weights, or rows was made "
+                f"with them, but {data.name} has none, so that the hop "
+                f"features of {lacking:,} nodes can't be computed: give data "
+                f"with edge weights."
+            )
+        self._parts.agree(
+            model, rows, nodes, batch_size=batch_size, classes=self._classes,
+            probabilities=probabilities, lacking=lacking,
+            weighted=self._weighted, class_names=list(class_names or ()),
+            features=[*data.feat.shape], memory=memory,
+        )  # fmt: skip
+        self._budget = self._parts.budget(memory)
+        self._blocks = 0
 
-    def __len__(self) -> int:
-        return self._count
-
-    def numbers(self, part: slice) -> torch.Tensor:
-        """Return the numbers of some of the nodes."""
-        if self._nodes is None:
-            return torch.arange(part.start, part.stop)
-        return self._nodes[part]
-
-    def lacks(self, part: slice) -> torch.Tensor:
-        """Tell for some of the nodes whether they have no row."""
-        return self._lacking[part]
-
-    def cut(self, most: int, begin: int = 0) -> list[tuple[int, int]]:
-        """Cut the nodes from ``begin`` on into ranges.
-
-        Each has at most so many rows to compute.
-        """
-        places = self._lacking[begin:].nonzero().squeeze(1)[most::most] + begin
-        bounds = [begin, *places.tolist(), self._count]
-        return list(itertools.pairwise(bounds))
-
-
-#: Nodes that are looked up in a store at a time.
-_SPAN = 1 << 20
-#: More blocks are an error instead: each of them reads the graph.
-_MOST_BLOCKS = 100
-
-
-def _check_nodes(nodes: torch.Tensor, total: int) -> torch.Tensor:
-    nodes = check_ids(nodes, "nodes", total)
-    if len(nodes) == 0:
-        raise DGLError("nodes is empty: give at least one node.")
-    if int(nodes.max()) >= total:
-        raise DGLError(
-            f"nodes holds {int(nodes.max())}, but the graph has nodes 0 to "
-            f"{total - 1}."
+    def result(self) -> WrittenPredictions:
+        lacking = self._wanted.num_lacking
+        blocks = self._blocks if lacking else 0
+        return WrittenPredictions(
+            self._path, len(self._wanted), lacking, blocks
         )
-    return nodes
+
+    def write_file(self, progress: bool | None) -> None:
+        """Predict, and write the file on the rank that does so."""
+        if not self._parts.writes:
+            self._parts.wait_for_file()
+            self._predict_all(None, False)
+            return
+        path = self._path
+
+        def write(file: BinaryIO) -> None:
+            writer = make_writer(
+                file, path.suffix, len(self._wanted), self._columns,
+                self._probabilities,
+            )  # fmt: skip
+            self._parts.wait_for_file()
+            self._predict_all(writer, progress)
+
+        with locked(path):
+            # A killed run leaves a part, which the next one replaces.
+            replace_buffered(path, write, path.with_name(f".{path.name}.part"))
+
+    def _predict_all(
+        self, writer: Writer | None, progress: bool | None
+    ) -> None:
+        wanted, parts = self._wanted, self._parts
+        size = self._batch_size * parts.size
+        with progress_bar(len(wanted), "predict", progress, unit="node") as bar:
+            for first, last, computed in computed_blocks(
+                self._model, self._data, wanted, self._budget, self._weighted,
+                self._is_limited, self._group,
+            ):  # fmt: skip
+                self._blocks += 1
+                for low in range(first, last, size):
+                    part = slice(low, min(low + size, last))
+                    ids, lacking = wanted.numbers(part), wanted.lacks(part)
+                    sources = ((self._rows, ~lacking), (computed, lacking))
+                    found = parts.put_together(
+                        partial(self._predict, sources, ids)
+                    )
+                    if writer is not None:
+                        own = self._data.ids_of(ids)
+                        parts.attempt(partial(writer.write, own, found))
+                    bar.update(len(ids))
+        if writer is not None:
+            parts.attempt(writer.close)
+        parts.finish()
+
+    def _predict(
+        self,
+        sources: Iterable[tuple[NodeRows | None, torch.Tensor]],
+        ids: torch.Tensor,
+    ) -> np.ndarray:
+        """Compute the probability of each class, for nodes of this rank."""
+        found = np.zeros((len(ids), self._classes), np.float32)
+        device = model_device(self._model)
+        for source, chosen in sources:
+            if source is None:
+                continue
+            own = chosen & self._parts.mine(source, ids)
+            if not own.any():
+                continue
+            batch = source.rows(ids[own]).to(device)
+            logits = check_output(self._model(None, batch))
+            found[own.numpy()] = logits.float().softmax(dim=1).cpu().numpy()
+        return found
 
 
 def _check_names(classes: int, class_names: Sequence[str] | None) -> None:
@@ -287,111 +310,3 @@ def _is_weighted(
         if known is not None:
             return known
     return model.uses_weights and has_weights(data.graph)
-
-
-def _computed_blocks(
-    model: Model,
-    data: NodeData | DiskData,
-    wanted: _Nodes,
-    budget: int,
-    weighted: bool,
-    is_limited: bool,
-) -> Iterator[tuple[int, int, NodeRows | None]]:
-    """Yield ranges of nodes, with the hop features that were computed.
-
-    Blocks become smaller where they do not fit in the budget, down to a
-    hundredth of the nodes.
-    """
-    if isinstance(model, RowModule):
-        yield 0, len(wanted), None
-        return
-    # Such a model precomputes for one filter after the other.
-    shares = 2 if isinstance(model, SeveralFilters) else 1
-    memory = budget // shares if is_limited else None
-    least = max(1, -(-wanted.num_lacking // _MOST_BLOCKS))
-    most = max(least, min(_most_rows(model, data, budget), len(wanted)))
-    blocks = wanted.cut(most)
-    is_first = True
-    while blocks:
-        first, last = blocks[0]
-        try:
-            computed = _compute(
-                model, data, wanted, first, last, weighted, memory
-            )
-        except MemoryTooSmall as error:
-            if most == least:
-                enough = error.enough * shares >> 20
-                raise DGLError(
-                    f"memory={format_bytes(budget)} is too small to compute "
-                    f"hop features of {most:,} nodes at a time: {enough} MiB "
-                    f"would be enough."
-                ) from None
-            most = max(least, most // 2)
-            blocks = wanted.cut(most, first)
-            continue
-        if is_first and len(blocks) > 1:
-            warnings.warn(
-                f"the hop features of {wanted.num_lacking:,} nodes do not fit "
-                f"in {format_bytes(budget)}: they are computed in "
-                f"{len(blocks)} blocks, each of which reads the graph again. "
-                f"A store, written with dgl-lc precompute, has them computed "
-                f"once.",
-                DGLWarning,
-                # The caller of write_predictions.
-                stacklevel=7,
-            )
-        is_first = False
-        yield first, last, computed
-        blocks = blocks[1:]
-
-
-def _most_rows(
-    model: HopModel, data: NodeData | DiskData, budget: int
-) -> int:  # fmt: skip
-    """Return the number of rows whose hop features take half the budget."""
-    row = model.num_inputs * data.num_feats * data.feat.dtype.itemsize
-    return max(1, budget // 2 // row)
-
-
-def _compute(
-    model: HopModel,
-    data: NodeData | DiskData,
-    wanted: _Nodes,
-    first: int,
-    last: int,
-    weighted: bool,
-    memory: int | None,
-) -> NodeRows | None:
-    """Compute the hop features of those nodes of a range that lack them."""
-    part = slice(first, last)
-    # A node may be asked for twice.
-    ids = wanted.numbers(part)[wanted.lacks(part)].unique()
-    if len(ids) == 0:
-        return None
-    options: dict[str, Any] = edge_weight(data.graph, weighted)
-    if memory is not None:
-        options["memory"] = memory
-    if len(ids) < data.graph.num_nodes():
-        options["nodes"] = ids
-    feat: Any = data.feat
-    return model.precompute(data.graph, feat, **options)
-
-
-def _predict(
-    model: Model,
-    classes: int,
-    ids: torch.Tensor,
-    lacking: torch.Tensor,
-    rows: NodeRows | None,
-    computed: NodeRows | None,
-) -> np.ndarray:
-    """Return the probability of each class for some nodes."""
-    found = np.empty((len(ids), classes), np.float32)
-    device = model_device(model)
-    for source, own in ((rows, ~lacking), (computed, lacking)):
-        if source is None or not own.any():
-            continue
-        batch = source.rows(ids[own]).to(device)
-        logits = check_output(model(None, batch))
-        found[own.numpy()] = logits.float().softmax(dim=1).cpu().numpy()
-    return found

@@ -56,6 +56,32 @@ def test_degrees_that_do_not_add_up(tmp_path, degrees):
         craft(tmp_path / "g", out_edges=degrees).check_edges()
 
 
+def test_rows_are_checked_without_the_others(tmp_path):
+    changes, message = CASES["beyond"]  # an edge into node 2
+    graph = craft(tmp_path / "beyond", **changes)
+    graph.check_counts()
+    graph.check_rows(0, 2)
+    graph.check_rows(3, 4)
+    for low, high in ((0, 4), (2, 3)):
+        with pytest.raises(DGLError, match=message):
+            graph.check_rows(low, high)
+    changes, message = CASES["loops"]  # of node 2
+    graph = craft(tmp_path / "loops", **changes)
+    graph.check_rows(0, 2)
+    with pytest.raises(DGLError, match=message):
+        graph.check_rows(2, 4)
+    # That some rows are as they should be says nothing of others.
+    with pytest.raises(DGLError, match=message):
+        graph.check_edges()
+
+
+@pytest.mark.parametrize("case", ["begins later", "ends late", "falls"])
+def test_rows_are_not_read_where_pointers_are_wrong(tmp_path, case):
+    changes, message = CASES[case]
+    with pytest.raises(DGLError, match=message):
+        craft(tmp_path / "g", **changes).check_rows(0, 1)
+
+
 @given(st.data())
 def test_one_wrong_number_anywhere_is_found(data):
     n = data.draw(st.integers(1, 40), "nodes")

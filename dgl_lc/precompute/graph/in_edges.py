@@ -381,7 +381,7 @@ class DiskInEdges(InEdges):
     @cached_property
     def _counts(self) -> Counts:
         graph = self._graph
-        graph.check_edges()
+        graph.check_counts()
         return Counts(graph.indptr, graph.out_edges, graph.loops)
 
     @cached_property
@@ -389,6 +389,15 @@ class DiskInEdges(InEdges):
         graph = self._graph
         graph.check_edges()
         return Compressed(graph.indptr, graph.indices, None)
+
+    def part(
+        self, begin: int, end: int, weight: np.ndarray | None = None
+    ) -> EdgeBlock:
+        """Give a block with the edges from begin to end, which are checked."""
+        low = max(0, int(np.searchsorted(self.indptr, begin, "right")) - 1)
+        high = int(np.searchsorted(self.indptr, end, "left"))
+        self._graph.check_rows(low, max(low, high))
+        return EdgeBlock(0, self._graph.indices, None, weight)
 
     def key(self, weight: torch.Tensor | None = None) -> str:
         """Give the key that was computed when the graph was written."""

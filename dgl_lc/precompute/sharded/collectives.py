@@ -67,8 +67,11 @@ class Collectives:
         """Send the same bytes to all ranks; receive those of each in order."""
         self.payload_bytes += (self.ranks.size - 1) * sent.nbytes
         there, here = self._staged(received, empty=True), self._staged(sent)
+        # The name of torch 2.13 and later, and that of those before.
+        all_gather: Any = getattr(dist, "all_gather_single", None)
+        all_gather = all_gather or dist.all_gather_into_tensor
         self._run(
-            lambda: dist.all_gather_into_tensor(
+            lambda: all_gather(
                 there, here, group=self.ranks.group, async_op=True
             )
         )

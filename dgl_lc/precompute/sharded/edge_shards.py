@@ -16,8 +16,9 @@ from ..._common.bytes import zeros
 from ..._common.threads import num_threads, ranges, run_parallel
 from ..graph.edge_kernels import list_marked, mark_sources
 from ..graph.filters import Filter
+from ..planning.cpu import too_small
 from ..request import Request
-from ..survey import Survey
+from ..survey import DoesNotFit, Survey, most_work, survey
 
 #: Nodes that are looked at together.
 _NODES = 1 << 16
@@ -28,8 +29,9 @@ def cut_destinations(indptr: np.ndarray, shards: int) -> np.ndarray:
 
     The work of a row is its number of edges and one for itself. The edges of
     one destination are never split: a hub with more edges than a share makes
-    its shard larger, and the shards after it share what remains. Shards may
-    be empty. The same arguments give the same cut on every rank.
+    its shard larger, and the others share what remains. No other cut has a
+    largest shard that is smaller. Shards may be empty. The same arguments
+    give the same cut on every rank.
 
     Parameters
     ----------
@@ -46,33 +48,82 @@ def cut_destinations(indptr: np.ndarray, shards: int) -> np.ndarray:
     Examples
     --------
     >>> cut_destinations(np.array([0, 1, 2, 9, 10, 11]), 2)
-    array([0, 3, 5])
+    array([0, 2, 5])
     """
-    nodes = len(indptr) - 1
-
-    def work_before(row: int) -> int:
-        return int(indptr[row]) + row
-
+    work = _WorkBefore(indptr)
+    # The smallest limit within which shards that are as large as it allows
+    # have all rows.
+    low, high = -(-work.total // shards), work.total
+    while low < high:
+        middle = (low + high) // 2
+        if work.fits(0, shards, middle):
+            high = middle
+        else:
+            low = middle + 1
+    limit = high
     bounds = np.zeros(shards + 1, np.int64)
     row = 0
     for shard in range(shards):
-        begin, left = row, shards - shard
-        # In units of 1 / left, so that no number is rounded.
-        goal = work_before(begin) * (left - 1) + work_before(nodes)
-        low, high = begin, nodes
+        left, begin = shards - shard, work(row)
+        most = work.last_row(begin + limit)
+        # An equal share of what remains, or a little more.
+        share = begin - (begin - work.total) // left
+        row = min(most, work.first_row(share))
+        if not work.fits(row, left - 1, limit):
+            row = most
+        bounds[shard + 1] = row
+    return bounds
+
+
+class _WorkBefore:
+    """The work of all rows before a row, as a function of it."""
+
+    def __init__(self, indptr: np.ndarray):
+        self._indptr = indptr
+        self._rows = len(indptr) - 1
+        self.total = self(self._rows)
+
+    def __call__(self, row: int) -> int:
+        return int(self._indptr[row]) + row
+
+    def first_row(self, amount: int) -> int:
+        """Find the first row with at least so much work before it."""
+        low, high = 0, self._rows
         while low < high:
             middle = (low + high) // 2
-            if work_before(middle) * left < goal:
+            if self(middle) < amount:
                 low = middle + 1
             else:
                 high = middle
-        row = low
-        if row > begin:
-            over = work_before(row) * left - goal
-            under = goal - work_before(row - 1) * left
-            row -= under < over
-        bounds[shard + 1] = row
-    return bounds
+        return low
+
+    def last_row(self, amount: int) -> int:
+        """Find the last row with at most so much work before it."""
+        # Each row has some work of its own.
+        row = self.first_row(amount)
+        return row if self(row) <= amount else row - 1
+
+    def fits(self, row: int, shards: int, limit: int) -> bool:
+        """Tell whether the rows from this one on fit into shards."""
+        for _ in range(shards):
+            if row == self._rows:
+                break
+            row = self.last_row(self(row) + limit)
+        return row == self._rows
+
+
+def survey_shards(request: Request, budget: int | None) -> Survey:
+    """Survey a call that edge shards compute.
+
+    Only finding the rows has to fit the budget: what one process would take
+    for the hops is shared.
+    """
+    try:
+        return survey(request, budget, stored=True)
+    except DoesNotFit:
+        assert budget is not None
+        work = most_work(request, stored=True)
+        raise too_small(work, budget) from None
 
 
 class EdgeShard:

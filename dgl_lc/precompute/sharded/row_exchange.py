@@ -71,10 +71,14 @@ class Swap:
             return (len(self.wanted) - 1) * self.most_rows
         return int(self.wanted[:, rank].sum())
 
-    def sent_bytes(self, rank: int) -> int:
-        """Count the bytes that a rank sends in all, but for the counts."""
-        rows = self.sent_rows(rank)
-        return self.id_bytes(rank) + self.hops * self.row_bytes * rows
+    def sent_bytes(self, rank: int, row_bytes: int | None = None) -> int:
+        """Count the bytes that a rank sends in all, but for the counts.
+
+        ``row_bytes`` are those of the columns that are computed; None for
+        all of them.
+        """
+        once = self.row_bytes if row_bytes is None else row_bytes
+        return self.id_bytes(rank) + self.hops * once * self.sent_rows(rank)
 
 
 class RowExchange:
@@ -114,6 +118,15 @@ class RowExchange:
         self.swaps: dict[int, Swap] = {}
         if not shard.foreign or self._size == 1:
             return
+        # Collectives of different sizes would wait for each other forever.
+        rows = [own if own is None else len(own) for own in shard.all_rows]
+        call.agree(
+            {
+                "the bounds of the edge shards": shard.bounds.tolist(),
+                "the number of rows of each hop": rows,
+                "the size of pieces": piece_bytes,
+            }
+        )
         self._collectives.begin("planning which rows to exchange")
         self._count()
         done: set[int] = set()
@@ -128,16 +141,22 @@ class RowExchange:
         """Bytes handed to collectives for other ranks so far."""
         return self._collectives.payload_bytes
 
-    def planned_bytes(self, rank: int | None = None) -> int:
-        """Count the payload of a call with all its columns, for a rank.
+    def planned_bytes(
+        self, rank: int | None = None, columns: int | None = None
+    ) -> int:
+        """Count the payload of a call for a rank; None is this one.
 
-        It is known when the exchange was planned, for every rank; None is
-        this one.
+        It is known for every rank when the exchange was planned. It does not
+        depend on how the columns are cut, only on how many of them these
+        ranks compute; None for all.
         """
         rank = self._rank if rank is None else rank
         swaps = list({id(s): s for s in self.swaps.values()}.values())
         counts = (self._size - 1) * self._size * len(swaps) * _COUNT
-        return counts + sum(swap.sent_bytes(rank) for swap in swaps)
+        row_bytes = None
+        if columns is not None:
+            row_bytes = columns * self._shard.request.value_type.itemsize
+        return counts + sum(s.sent_bytes(rank, row_bytes) for s in swaps)
 
     def list_bytes(self) -> int:
         """Count the bytes of the lists of rows that are sent."""
@@ -186,7 +205,8 @@ class RowExchange:
         def store(rank: int, low: int, high: int, piece: torch.Tensor) -> None:
             ids = piece.view(torch.int32).squeeze(1).numpy()
             places = np.searchsorted(rows, ids)
-            if not np.array_equal(rows.take(places, mode="clip"), ids):
+            known = len(rows) and rows.take(places, mode="clip")
+            if not np.array_equal(known, ids):
                 raise DGLError(
                     f"rank {rank} wants rows of hop {hop} that rank "
                     f"{self._rank} does not compute: the ranks do not have "

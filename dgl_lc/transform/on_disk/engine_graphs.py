@@ -328,6 +328,13 @@ class WeightedDiskGraph(DiskGraph):
             check_weights(self.weights, f"{self.path}, with computed weights")
             self._is_checked = True
 
+    def check_counts(self) -> None:
+        self._graph.check_counts()
+
+    def check_rows(self, low: int, high: int) -> None:
+        # The computed weights are looked at all together.
+        self.check_edges()
+
 
 class _ReversedEdges(EdgeSource):
     """The edges of a graph on disk, with their ends swapped."""

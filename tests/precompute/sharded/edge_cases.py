@@ -7,7 +7,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from dgl_lc.data import build_disk_graph
+from dgl_lc.data import DiskFeatures, build_disk_graph, write_features
 from dgl_lc.precompute.request import Request
 from dgl_lc.precompute.sharded.edge_engine import EdgeShardEngine
 from dgl_lc.precompute.sharded.edge_shards import EdgeShard, cut_destinations
@@ -39,6 +39,7 @@ def draw(seed):
         "columns": rng.choice([1, 3, 8, 17]),
         "width": rng.choice([1, 5, 17]),
         "feat": rng.choice(["float32", "float64"]),
+        "feat_in": rng.choice(["memory", "memory", "file", "folder"]),
         "dtype": rng.choice(["float32", "float64", "float16", "bfloat16"]),
         "edge_blocks": rng.choice([1, 1, 3]),
         "piece": rng.choice([1, 64, 700, PIECE_BYTES]),
@@ -54,6 +55,9 @@ def make_graph(case):
         target[: m // 2] = rng.integers(0, n)
     elif case["shape"] == "loops":
         source[: m // 2] = target[: m // 2]
+    elif case["shape"] == "huge hub":
+        # More than the kernels take at a time.
+        target[1000:] = n // 2
     elif case["shape"] == "late":
         # The first shards have no edges but many rows.
         target[:] = n - 1 - target // 4
@@ -88,14 +92,24 @@ def arguments(case):
 
 
 def features(case):
-    dtype = getattr(torch, case["feat"])
-    return make_features(case["n"], case["columns"], case["seed"], dtype)
+    """Give the features, which float32 holds exactly."""
+    found = make_features(case["n"], case["columns"], case["seed"])
+    return found.to(getattr(torch, case["feat"]))
+
+
+def write_inputs(case, folder):
+    """Write what a case has on disk."""
+    folder.mkdir()
+    np.save(folder / "feat.npy", features(case).numpy())
+    if case["feat_in"] == "folder":
+        write_features(folder / "feat.npy", folder / "feat", width=4)
+    if case["format"] == "disk":
+        write_graph(case, folder)
 
 
 def write_graph(case, folder):
     """Write the graph of a case to disk."""
     g, weight = make_graph(case)
-    folder.mkdir()
     ends = torch.stack(g.edges(order="eid"))
     np.save(folder / "edges.npy", ends.numpy())
     if weight is not None:
@@ -106,12 +120,23 @@ def write_graph(case, folder):
     )  # fmt: skip
 
 
+def given_features(case, folder):
+    """Give the features as the call gets them."""
+    path = f"{folder}/{case['seed']}/feat"
+    if case["feat_in"] == "file":
+        return np.load(f"{path}.npy", mmap_mode="r")
+    if case["feat_in"] == "folder":
+        return DiskFeatures(path)
+    return features(case)
+
+
 def make_request(case, folder):
     if case["format"] == "disk":
         g, weight = DiskGraph(f"{folder}/{case['seed']}/graph"), None
     else:
         g, weight = make_graph(case)
-    return Request.of(g, features(case), weight=weight, **arguments(case))
+    feat = given_features(case, folder)
+    return Request.of(g, feat, weight=weight, **arguments(case))
 
 
 class Collected:

@@ -1,6 +1,5 @@
 """Edge shards against a dense float64 reference, and against one process."""
 
-import edge_cases
 import numpy as np
 import pytest
 import torch
@@ -8,6 +7,8 @@ import torch
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.testing.reference import dense_filter
 from dgl_lc.testing.run_ranks import run_ranks
+
+from . import edge_cases
 
 TOLERANCE = {
     "float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2
@@ -46,7 +47,7 @@ def put_together(found, hop, rows):
 def check(case, found, folder):
     one = block_aggregate(
         edge_cases.make_request(case, folder).graph,
-        edge_cases.features(case),
+        edge_cases.given_features(case, folder),
         edge_weight=None if case["format"] == "disk"
         else edge_cases.make_graph(case)[1],
         out=folder / f"hops-{case['seed']}-{len(found)}",
@@ -67,19 +68,38 @@ def check(case, found, folder):
         assert own["done"][0] == own["done"][1]
 
 
+def check_all(ranks, cases, folder):
+    """Compute cases on so many ranks; give which exchanges were gathers."""
+    for case in cases:
+        edge_cases.write_inputs(case, folder / str(case["seed"]))
+    found = run_ranks(ranks, edge_cases.run_cases, cases, str(folder))
+    for place, case in enumerate(cases):
+        try:
+            check(case, [own[place] for own in found], folder)
+        except AssertionError as error:
+            raise AssertionError(f"{case}: {error}") from error
+    return {gathers for own in found[0] for gathers in own["gathers"]}
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_shards_equal_dense_products(ranks, tmp_path):
     cases = [edge_cases.draw(1000 * ranks + i) for i in range(COUNT)]
     cases = [c for c in cases if all(h.isfinite().all() for h in expected(c))]
-    for case in cases:
-        if case["format"] == "disk":
-            edge_cases.write_graph(case, tmp_path / str(case["seed"]))
-    found = run_ranks(ranks, edge_cases.run_cases, cases, str(tmp_path))
-    gathers = [g for own in found[0] for g in own["gathers"]]
-    for place, case in enumerate(cases):
-        try:
-            check(case, [own[place] for own in found], tmp_path)
-        except AssertionError as error:
-            raise AssertionError(f"{case}: {error}") from error
+    found = check_all(ranks, cases, tmp_path)
     # Both ways of exchanging rows were taken.
-    assert ranks == 1 or set(gathers) == {False, True}
+    assert ranks == 1 or found == {False, True}
+
+
+def test_a_hub_with_more_edges_than_a_share_stays_whole(tmp_path):
+    # It is summed in parts, as by one process.
+    case = edge_cases.draw(0) | {
+        "n": 50, "m": 100_000, "shape": "huge hub", "K": 3, "hops": [0, 2, 3],
+        "norm": "both", "nodes": None, "columns": 3, "width": 3,
+        "feat": "float64", "dtype": "float64", "edge_blocks": 1,
+        "piece": 1 << 20, "feat_in": "memory",
+    }  # fmt: skip
+    cases = [
+        case | {"seed": seed, "format": format, "self_loop": seed == 2}
+        for seed, format in enumerate(["coo", "csc made", "disk"])
+    ]
+    check_all(3, cases, tmp_path)
