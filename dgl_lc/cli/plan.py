@@ -96,6 +96,7 @@ def _plan_data(args: argparse.Namespace) -> int:
 
     from ..data import open_data
     from ..precompute import estimate, plan
+    from ..precompute.planning.plans import Plan
     from ..training.task_store import edge_weight
 
     out = args.out or Path()
@@ -110,8 +111,8 @@ def _plan_data(args: argparse.Namespace) -> int:
         memory=args.memory, dtype=args.dtype and getattr(torch, args.dtype),
         stored=True, **edge_weight(data.graph),
     )  # fmt: skip
-    if args.device == "cuda":
-        # The time can be measured only where the device is.
+    if not isinstance(found, Plan) or args.device == "cuda":
+        # The time can be measured only where it computes.
         print(found)
     else:
         print(estimate(found, data.graph, data.feat, out))

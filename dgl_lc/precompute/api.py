@@ -32,8 +32,11 @@ from .planning.cpu import (
 from .planning.device import make_device_plan
 from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
+from .planning.rank_traffic import Result
+from .planning.ranks import RanksPlan
 from .request import Request
 from .sharded.layout import Split
+from .sharded.plan import check_ranks, plan_on_ranks
 from .sharded.rank_work import Options
 from .sharded.run import aggregate_on_ranks
 from .sinks import make_sink
@@ -244,7 +247,12 @@ def plan(
     dtype: torch.dtype | None = None,
     coefficients: Coefficients | None = None,
     stored: bool = False,
-) -> Plan:
+    ranks: int | None = None,
+    hosts: int = 1,
+    split: Split = None,
+    shared: bool = True,
+    network: float | str | None = None,
+) -> Plan | RanksPlan:
     """Plan a call of :func:`block_aggregate`, without computing anything.
 
     Parameters are those of :func:`block_aggregate`; ``coefficients`` (from
@@ -252,6 +260,13 @@ def plan(
     the plan is compared with. ``stored`` says whether the result goes to disk,
     as with ``out``. With ``device="cuda"`` and ``memory`` no GPU needs to be
     there.
+
+    With ``ranks``, the number of processes that would make the call together
+    on so many ``hosts``, the result is a RanksPlan: which split is the
+    fastest that fits, bytes over the network, peak and time of each. The
+    edges are read once for each number of edge shards, so that the bytes are
+    exact. ``memory`` is that of each rank, ``network`` the bandwidth of a
+    host per second, such as "10Gbit" (default) or 1.25e9 bytes.
 
     Examples
     --------
@@ -261,11 +276,25 @@ def plan(
     >>> p = plan(g, torch.ones(1000, 64), K=2, hops=[2], memory="8MiB")
     >>> p.num_edge_blocks, p.num_column_blocks, p.peak_bytes <= 8 * 2**20
     (1, 1, True)
+    >>> p = plan(g, torch.ones(1000, 64), K=2, ranks=4, memory="8MiB")
+    >>> p.split, p.peak_bytes <= 8 * 2**20
+    ('columns', True)
     """
     budget = None if memory is None else parse_bytes(memory)
+    if ranks is not None:
+        check_ranks(ranks, hosts, split, network, device)
+    elif (hosts, split, network, shared) != (1, None, None, True):
+        raise DGLError(
+            "hosts, split, shared and network are for many ranks: give ranks=."
+        )
     request = Request.of(
         g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
     )
+    if ranks is not None:
+        return plan_on_ranks(
+            request, ranks, hosts, budget, Result(stored, shared), split,
+            network,
+        )  # fmt: skip
     if device is None or torch.device(device).type == "cpu":
         work = _survey(request, budget, stored).work
         return choose_plan(None, work, budget, coefficients)

@@ -18,7 +18,7 @@ from .work import Work
 #: Work space that is taken without being asked for.
 _SPACE = 1 << 27
 #: Edge blocks smaller than this would spend their time on overhead.
-_LEAST_BLOCK = 1 << 16
+LEAST_BLOCK = 1 << 16
 
 
 class MemoryTooSmall(DGLError):
@@ -142,7 +142,7 @@ def _fewest_bytes(work: Work, width: int) -> int:
     More blocks take less memory until what each block adds, a few chunks
     and slots, is more than the edges that it saves.
     """
-    low, high = 2, max(2, work.num_edges // _LEAST_BLOCK)
+    low, high = 2, max(2, work.num_edges // LEAST_BLOCK)
     while high - low > 2:
         third = (high - low) // 3
         left, right = low + third, high - third
@@ -161,7 +161,7 @@ def _fewest_bytes(work: Work, width: int) -> int:
 
 def _cuts(work: Work, width: int) -> list[int]:
     """List the number of edge blocks that may be the smallest to fit."""
-    if work.num_edges < 2 * _LEAST_BLOCK or not work.owned:
+    if work.num_edges < 2 * LEAST_BLOCK or not work.owned:
         return [1]
     return [1, _fewest_bytes(work, width)]
 

@@ -33,6 +33,7 @@ class Item(enum.Enum):
     FIXED = "fixed"
     # On several ranks:
     EXCHANGE = "rows of other ranks on their way"
+    ROWS = "exchanging the result"
     # On a device with memory of its own:
     DIAGONALS = "diagonals"
     ONES = "ones"

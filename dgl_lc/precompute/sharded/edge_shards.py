@@ -16,8 +16,9 @@ from ..._common.bytes import zeros
 from ..._common.threads import num_threads, ranges, run_parallel
 from ..graph.edge_kernels import list_marked, mark_sources
 from ..graph.filters import Filter
+from ..planning.cpu import too_small
 from ..request import Request
-from ..survey import Survey
+from ..survey import DoesNotFit, Survey, most_work, survey
 
 #: Nodes that are looked at together.
 _NODES = 1 << 16
@@ -109,6 +110,20 @@ class _WorkBefore:
                 break
             row = self.last_row(self(row) + limit)
         return row == self._rows
+
+
+def survey_shards(request: Request, budget: int | None) -> Survey:
+    """Survey a call that edge shards compute.
+
+    Only finding the rows has to fit the budget: what one process would take
+    for the hops is shared.
+    """
+    try:
+        return survey(request, budget, stored=True)
+    except DoesNotFit:
+        assert budget is not None
+        work = most_work(request, stored=True)
+        raise too_small(work, budget) from None
 
 
 class EdgeShard:

@@ -25,6 +25,11 @@ class Layout:
     columns: int
     edges: int
 
+    @property
+    def is_mesh(self) -> bool:
+        """Whether ranks share both columns and edges."""
+        return self.columns > 1 and self.edges > 1
+
     def group(self, rank: int) -> int:
         """Give the group of a rank."""
         return rank // self.edges

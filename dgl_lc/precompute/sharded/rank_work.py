@@ -15,7 +15,6 @@ from torch.distributed.device_mesh import init_device_mesh
 from ..._common.bytes import require_memory
 from ...ranks.call import Call
 from ...ranks.group import find_ranks
-from ...storage.write_hops import bytes_for
 from ..column_blocks import Done
 from ..cpu.engine import CpuExecutor
 from ..device.executor import DeviceExecutor
@@ -32,10 +31,10 @@ from ..request import Request
 from ..sinks import Sink
 from ..survey import Survey
 from .edge_engine import EdgeShardEngine
-from .edge_shards import EdgeShard, cut_destinations
+from .edge_shards import EdgeShard, cut_destinations, survey_shards
 from .layout import Layout, cut_columns
 from .row_exchange import RowExchange
-from .shard_bytes import ShardSizes, edge_shard_bytes
+from .shard_bytes import ShardSizes, rank_bytes, sorted_blocks
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,7 @@ def make_work(
 ) -> RankWork:
     """Choose how this rank computes."""
     if layout.edges > 1:
-        return EdgeWork(call, request, survey, options, layout, extra)
+        return EdgeWork(call, request, options, layout, extra)
     if device is not None and request.last > 0:
         return DeviceWork(call, request, device, options)
     return CpuWork(call, request, survey, options, extra)
@@ -238,14 +237,13 @@ class EdgeWork:
         self,
         call: Call,
         request: Request,
-        survey: Callable[[Request, int | None, bool], Survey],
         options: Options,
         layout: Layout,
         extra: Extra,
     ):
         self._call, self._request, self._extra = call, request, extra
         self._stack = contextlib.ExitStack()
-        self._survey = survey(request, options.budget, True)
+        self._survey = survey_shards(request, options.budget)
         self._work = self._survey.work
         edges = self._survey.edges
         assert edges is not None
@@ -254,10 +252,7 @@ class EdgeWork:
         low, high = (
             int(edges.indptr[at]) for at in bounds[number : number + 2]
         )
-        self._blocks = 1
-        if edges.owned and options.budget is not None:
-            # Sorted edges take a quarter of the memory at the most.
-            self._blocks = max(1, -(-16 * (high - low) // options.budget))
+        self._blocks = sorted_blocks(self._work, high - low, options.budget)
         self._group = self._stack.enter_context(_group_call(call, layout))
         self._shard = EdgeShard(
             request, self._survey, bounds, number, self._blocks
@@ -290,12 +285,8 @@ class EdgeWork:
 
     def _bytes(self, width: int) -> int:
         """Count what a column block of this width takes."""
-        work = self._work
-        items = edge_shard_bytes(work, self._sizes, width, self._blocks)
-        rows = self._shard.num_kept
-        store = bytes_for(rows, width, work.itemsize, work.threads)
-        places = 8 * work.kept_rows
-        return sum(items.values()) + store + places + self._extra(width)
+        items = rank_bytes(self._work, self._sizes, width, self._blocks)
+        return sum(items.values()) + self._extra(width)
 
     @property
     def total(self) -> int:

@@ -16,10 +16,12 @@ from ...storage.keys import is_unread
 from ...storage.row_shard_folders import shard_folder
 from ..column_blocks import Done, progress_bar
 from ..device.protocol import Device
+from ..planning.rank_traffic import Result
 from ..request import Request
 from ..sinks import StoreSink
 from ..survey import Survey
 from .layout import Layout, check_split
+from .plan import choose_layout
 from .rank_work import Options, RankWork, make_work
 from .row_shards import (
     MemoryRows,
@@ -46,7 +48,12 @@ def aggregate_on_ranks(
     """Compute hop features together with the other ranks of a call."""
     layout = check_split(options.split, call.ranks.size)
     _agree_on_call(call, request, options)
-    if layout is None or request.last == 0:
+    if layout is None:
+        result = Result(options.out is not None, options.shared)
+        layout = choose_layout(
+            call, request, device is not None, result, options.budget
+        )
+    elif request.last == 0:
         layout = Layout(call.ranks.size, 1)
     if options.out is None or not options.shared:
         return _to_row_shards(call, request, device, survey, options, layout)

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ..._common.rows import copy_bytes
+from ...storage.write_hops import bytes_for
 from ..cpu.chunks import scratch_bytes, slot_bytes, table_bytes
 from ..cpu.column_buffers import buffer_bytes
 from ..cpu.scaling import scale_bytes
@@ -10,6 +11,7 @@ from ..graph.filters import block_bytes, diagonal_bytes
 from ..graph.in_edges import count_bytes
 from ..graph.sort_space import sort_bytes
 from ..planning.cost import FIXED, FIXED_THREAD
+from ..planning.cpu import LEAST_BLOCK
 from ..planning.plans import Item
 from ..planning.work import Work
 from .edge_shards import EdgeShard
@@ -51,6 +53,15 @@ class ShardSizes(NamedTuple):
     @classmethod
     def of(cls, shard: EdgeShard, exchange: RowExchange) -> "ShardSizes":
         """Take the sizes of a shard whose exchange was planned."""
+        found = cls.without_exchange(shard)
+        return found._replace(
+            lists=found.lists + exchange.list_bytes(),
+            swaps=tuple(exchange.swaps.values()),
+        )
+
+    @classmethod
+    def without_exchange(cls, shard: EdgeShard) -> "ShardSizes":
+        """Take the sizes of a shard, as if nothing were exchanged."""
         features = shard.feature_rows
         arrays = [*shard.foreign.values(), *shard.all_rows, features]
         lists = {id(rows): rows.nbytes for rows in arrays if rows is not None}
@@ -64,10 +75,14 @@ class ShardSizes(NamedTuple):
             edges = known.num_edges
         return cls(
             shard.high - shard.low, shard.num_edges, edges, tuple(held),
-            shard.num_kept,
-            sum(lists.values()) + shard.list_bytes() + exchange.list_bytes(),
-            tuple(exchange.swaps.values()),
+            shard.num_kept, sum(lists.values()) + shard.list_bytes(), (),
         )  # fmt: skip
+
+    def exchanging(self, swaps: tuple[Swap, ...], rank: int) -> "ShardSizes":
+        """Add what a rank exchanges: one swap for hops that are read alike."""
+        sent = sum(4 * swap.sent_rows(rank) for swap in swaps
+                   if not swap.gathers)  # fmt: skip
+        return self._replace(lists=self.lists + sent, swaps=swaps)
 
     def buffered_rows(self) -> tuple[int, int]:
         """Rows of the buffers for even and for odd hops."""
@@ -148,3 +163,26 @@ def edge_shard_bytes(
     items[Item.FINDING] = max(0, finding)
     items[Item.FIXED] = FIXED + FIXED_THREAD * work.threads
     return items
+
+
+def sorted_blocks(work: Work, edges: int, budget: int | None) -> int:
+    """Choose in how many blocks a shard's edges are sorted.
+
+    Sorted edges take a quarter of the memory at the most, but blocks do not
+    become so small that each takes longer to begin than to sort.
+    """
+    if not work.owned or budget is None:
+        return 1
+    return max(1, min(-(-16 * edges // budget), edges // LEAST_BLOCK))
+
+
+def rank_bytes(
+    work: Work, sizes: ShardSizes, width: int, edge_blocks: int
+) -> dict[Item, int]:
+    """Count all bytes of a rank that computes an edge shard, by purpose.
+
+    Beside those of the shard: writing its rows to a store, and their places.
+    """
+    items = edge_shard_bytes(work, sizes, width, edge_blocks)
+    store = bytes_for(sizes.kept, width, work.itemsize, work.threads)
+    return items | {Item.STORE: store, Item.PLACES: 8 * work.kept_rows}
