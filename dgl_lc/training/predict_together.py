@@ -11,7 +11,7 @@ from ..ranks.exchange import Exchange
 from .description import describe_prediction
 from .loader import Inputs, as_rows
 from .model_rows import all_nodes, node_ids, predict_rows
-from .row_shards import check_shard, held_nodes, refuse_full_graph
+from .rank_inputs import check_shard, held_nodes, refuse_full_graph
 
 
 def predict_together(

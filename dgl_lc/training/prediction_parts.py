@@ -12,7 +12,7 @@ from .._common.bytes import parse_bytes
 from ..node_rows import NodeRows
 from ..ranks.exchange import Exchange
 from .description import describe_prediction
-from .row_shards import check_shard
+from .rank_inputs import check_shard
 from .task_store import has_row
 
 

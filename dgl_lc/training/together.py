@@ -14,13 +14,13 @@ from .batch_norm import synchronised
 from .description import describe_shard
 from .loader import HopLoader, Inputs, as_rows
 from .pieces import PieceLoader, RangeLoader, ShardLoader
-from .ranks_run import RanksRun
-from .row_shards import (
+from .rank_inputs import (
     check_shard,
     held_nodes,
     is_shard,
     refuse_full_graph,
 )
+from .ranks_run import RanksRun
 
 
 class Together:

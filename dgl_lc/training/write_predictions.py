@@ -144,7 +144,7 @@ def write_predictions(
             exchange = Exchange(
                 stack.enter_context(Call(ranks, "write_predictions"))
             )
-        work = _Work(
+        work = _Predictions(
             exchange, model, data, Path(path), nodes, rows, class_names,
             probabilities, memory, batch_size, process_group,
         )  # fmt: skip
@@ -162,7 +162,7 @@ def write_predictions(
         return work.result()
 
 
-class _Work:
+class _Predictions:
     """Predictions to write: by this process, or by several ranks together."""
 
     def __init__(

@@ -1,6 +1,8 @@
 """Training on several ranks: the same steps as in one process."""
 
+import os
 import re
+import signal
 import warnings
 
 import dgl
@@ -15,14 +17,16 @@ from tiny_task import DATA
 from torch import nn
 
 from dgl_lc.hops import HopFeatures
-from dgl_lc.testing.run_ranks import run_ranks
-from dgl_lc.training import fit
+from dgl_lc.ranks import exchange
+from dgl_lc.ranks.call import RankFailed
+from dgl_lc.testing.run_ranks import RankErrors, run_ranks
+from dgl_lc.training import epochs, fit
 
 # The same steps as one process
 
 #: Numbers of training nodes: with an uneven last batch, and with fewer nodes
 #: than ranks.
-COUNTS = (50, 49, 3, 2, 1)
+COUNTS = (45, 50, 3, 1)
 
 
 def _steps(batch_size):
@@ -254,6 +258,34 @@ def test_a_schedule_of_rank_0_reaches_all_ranks():
     assert first == second == rate
     assert_equal(found, expected)
     assert_equal(other, expected)
+
+
+def _killed(file):
+    exchange._REASON_SECONDS = 0.2
+    epochs._CHECKPOINT_SECONDS = 0.0
+    rank, model = dist.get_rank(), Net()
+
+    steps = []
+
+    def kill(*_):
+        if rank == 1 and len(steps) == 10:
+            os.kill(os.getpid(), signal.SIGKILL)
+        steps.extend([1] * model.training)
+
+    model.register_forward_pre_hook(kill)
+    train_with(model, batch_size=12, epochs=8, checkpoint=file)
+
+
+def test_a_rank_that_is_killed_ends_the_others(tmp_path):
+    file = tmp_path / "run"
+    with pytest.raises(RankErrors) as caught:
+        run_ranks(2, _killed, file)
+    error = caught.value.errors[0]
+    assert isinstance(error, RankFailed)
+    assert "the connection to another rank broke" in str(error)
+    # Three whole epochs of three steps were written.
+    found = train_with(Net(), batch_size=24, epochs=8, checkpoint=file)
+    assert_equal(found, train_with(Net(), batch_size=24, epochs=8))
 
 
 # Batch norm
