@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import torch
@@ -230,6 +231,50 @@ def block_aggregate(
     with sink, progress_bar(executor.total, progress) as bar:
         executor.run(sink, bar.update)
         return sink.finish()
+
+
+@overload
+def plan(
+    g: GraphLike,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+    K: int,
+    *,
+    norm: str = ...,
+    self_loop: bool = ...,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = ...,
+    nodes: torch.Tensor | Sequence[int] | None = ...,
+    hops: Sequence[int] | None = ...,
+    device: str | torch.device | None = ...,
+    memory: int | str | None = ...,
+    dtype: torch.dtype | None = ...,
+    coefficients: Coefficients | None = ...,
+    stored: bool = ...,
+    ranks: None = ...,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    g: GraphLike,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+    K: int,
+    *,
+    norm: str = ...,
+    self_loop: bool = ...,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = ...,
+    nodes: torch.Tensor | Sequence[int] | None = ...,
+    hops: Sequence[int] | None = ...,
+    device: str | torch.device | None = ...,
+    memory: int | str | None = ...,
+    dtype: torch.dtype | None = ...,
+    coefficients: Coefficients | None = ...,
+    stored: bool = ...,
+    ranks: int,
+    hosts: int = ...,
+    split: Split = ...,
+    shared: bool = ...,
+    network: float | str | None = ...,
+) -> RanksPlan: ...
 
 
 def plan(
