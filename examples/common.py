@@ -4,7 +4,9 @@ import argparse
 
 import torch
 
+from dgl_lc.cli.ranks import one_after_the_other, ranks_of_launcher
 from dgl_lc.nn.model import HopModel
+from dgl_lc.ranks.group import find_ranks
 
 
 def make_parser(doc, models, data, data_help):
@@ -46,6 +48,17 @@ def choose(best, args):
     given = {name: getattr(args, name) for name in flags}
     given = {name: value for name, value in given.items() if value is not None}
     return {**best[args.model], **given}
+
+
+def run(main, args):
+    """Run a script: in one process, or with others under torchrun."""
+    with ranks_of_launcher():
+        return main(args)
+
+
+def load_once(load):
+    """Load data; under torchrun one rank does so first, as it may download."""
+    return one_after_the_other(find_ranks(), "load", load)
 
 
 def reads_hops(model):

@@ -33,8 +33,10 @@ from common import (
     adam,
     choose,
     hop_features,
+    load_once,
     make_parser,
     reads_hops,
+    run,
     with_self_loops,
 )
 
@@ -79,7 +81,7 @@ def load_data(source):
 
 def main(args):
     torch.manual_seed(args.seed)
-    data = load_data(args.data)
+    data = load_once(lambda: load_data(args.data))
     print(data)
 
     options = choose(BEST, args)
@@ -124,4 +126,4 @@ def parse_args(argv=None):
 
 
 if __name__ == "__main__":
-    main(parse_args())
+    run(main, parse_args())

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from common import adam
+from common import adam, load_once, run
 
 from dgl_lc.data import prepare_ogb, write_papers_like
 from dgl_lc.nn import FSGNN, LCGCN, LCGPRGNN, SGC, LCJKNet
@@ -117,15 +117,19 @@ def main(args):
     root = Path(args.root)
     if args.synthetic:
         with stage(f"generate a data set of scale {args.synthetic:g}"):
-            write_papers_like(
-                root, args.synthetic, feat_dim=args.feat_dim,
-                memory=args.memory,
+            load_once(
+                lambda: write_papers_like(
+                    root, args.synthetic, feat_dim=args.feat_dim,
+                    memory=args.memory,
+                )
             )  # fmt: skip
     out = Path(args.out or root / "prepared")
     args.out = out
     with stage("sort edges by destination, write features by columns"):
-        data = prepare_ogb(
-            root, out, memory=args.memory, consume_raw=args.consume_raw
+        data = load_once(
+            lambda: prepare_ogb(
+                root, out, memory=args.memory, consume_raw=args.consume_raw
+            )
         )
     print(data)
     hops = args.hops or HOPS[args.model]
@@ -138,8 +142,8 @@ def main(args):
 
     evaluator = Evaluator("ogbn-papers100M")
     found = []
-    for run in range(args.runs):
-        seed = args.seed + run
+    for number in range(args.runs):
+        seed = args.seed + number
         torch.manual_seed(seed)
         model = make_model(args.model, columns, classes, hops)
         result = fit(
@@ -154,7 +158,7 @@ def main(args):
         ]
         found.append(scores)
         print(
-            f"run {run}: test {scores[0]:.4f}, validation {scores[1]:.4f}, "
+            f"run {number}: test {scores[0]:.4f}, validation {scores[1]:.4f}, "
             f"{result.epoch_seconds:.2f} s per epoch, "
             f"{result.seconds:.1f} s of training",
             flush=True,
@@ -227,4 +231,4 @@ def parse_args(argv=None):
 
 
 if __name__ == "__main__":
-    main(parse_args())
+    run(main, parse_args())

@@ -37,8 +37,10 @@ from common import (
     adam,
     choose,
     hop_features,
+    load_once,
     make_parser,
     reads_hops,
+    run,
     with_self_loops,
 )
 
@@ -75,7 +77,7 @@ BEST = {
 
 def main(args):
     torch.manual_seed(args.seed)
-    data = load(args.data)
+    data = load_once(lambda: load(args.data))
     print(data)
 
     options = choose(BEST, args)
@@ -127,4 +129,4 @@ def parse_args(argv=None):
 
 
 if __name__ == "__main__":
-    main(parse_args())
+    run(main, parse_args())

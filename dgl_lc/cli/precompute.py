@@ -1,6 +1,7 @@
 """``dgl-lc precompute``: compute hop features and store them on disk."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from .flags import (
     DTYPES,
@@ -12,8 +13,13 @@ from .flags import (
     given_path,
     hop_count,
     load_options,
+    refuse,
     split_nodes,
 )
+from .ranks import one_after_the_other, ranks_of_launcher
+
+if TYPE_CHECKING:
+    from ..ranks.group import Ranks
 
 
 def add_command(commands: Commands) -> None:
@@ -42,6 +48,13 @@ def add_command(commands: Commands) -> None:
     add("--split-only", action="store_true",
         help="compute only the rows of training, validation and test "
         "nodes")  # fmt: skip
+    add("--split", choices=["columns", "edges"],
+        help="under torchrun: what each rank computes, some of the columns or "
+        "the rows of some destinations (default: by the bytes that are "
+        "sent)")  # fmt: skip
+    add("--not-shared", action="store_true",
+        help="under torchrun: hosts do not share the folder --out; each rank "
+        "gets a store of its rows there")  # fmt: skip
     add_reverse_flag(parser)
     add("--no-resume", action="store_true",
         help="compute the hop features again, instead of resuming or opening "
@@ -62,13 +75,23 @@ def _run(args: argparse.Namespace) -> int:
         if getattr(args, flag) is not None:
             parse_bytes(getattr(args, flag), f"--{flag.replace('_', '-')}")
 
+    with ranks_of_launcher() as ranks:
+        if ranks is None and (args.split is not None or args.not_shared):
+            refuse("--split and --not-shared are for several ranks: start "
+                   "them with torchrun, or omit the flag.")  # fmt: skip
+        return _precompute(args, ranks)
+
+
+def _precompute(args: argparse.Namespace, ranks: "Ranks | None") -> int:
     import torch
 
     from ..data import open_data
     from ..precompute import block_aggregate
     from ..training.task_store import edge_weight
 
-    data = open_data(args.data, **load_options(args))
+    data = one_after_the_other(
+        ranks, "precompute", lambda: open_data(args.data, **load_options(args))
+    )
     print(data, flush=True)
     nodes = None
     if args.split_only:
@@ -78,7 +101,8 @@ def _run(args: argparse.Namespace) -> int:
         self_loop=not args.no_self_loop, nodes=nodes, device=args.device,
         memory=args.memory, host_memory=args.host_memory,
         dtype=args.dtype and getattr(torch, args.dtype), out=args.out,
-        resume=not args.no_resume, **edge_weight(data.graph),
+        resume=not args.no_resume, split=args.split,
+        shared=not args.not_shared, **edge_weight(data.graph),
     )  # fmt: skip
     print(hops)
     return 0

@@ -101,21 +101,23 @@ def check_on_first(
 def one_after_the_other(
     ranks: "Ranks | None", name: str, load: Callable[[], Result]
 ) -> Result:
-    """Load data on one rank of each machine before the others.
+    """Load data on rank 0, then on one rank of each machine, then on others.
 
-    It may download the data, or prepare it.
+    Loading may download the data, or prepare it in a folder, which machines
+    may share.
     """
     if ranks is None:
         return load()
     from ..ranks.call import Call
 
+    turn = 2 if _number("LOCAL_RANK") else min(1, ranks.rank)
     with Call(ranks, name) as call:
-        first = not _number("LOCAL_RANK")
-        if first:
-            call.stage("loading the data", watched=False)
-            found = load()
-        call.barrier("data")
-        return found if first else load()
+        for own in range(3):
+            if own == turn:
+                call.stage("loading the data", watched=False)
+                found = load()
+            call.barrier(f"data {own}")
+    return found
 
 
 def rank_for_errors() -> str:
