@@ -44,10 +44,11 @@ def make_work(name, hops, share):
     ).on_disk()  # fmt: skip
 
 
-def plan_on(work, hosts, network):
+def plan_on(work, hosts, network, memory=MEMORY):
     """Plan for hosts with a rank each."""
+    spare = HOST_MEMORY - MEMORY
     machines = Machines(
-        hosts, hosts, MEMORY, rates_with(network), host_memory=HOST_MEMORY
+        hosts, hosts, memory, rates_with(network), host_memory=memory + spare
     )
     return make_ranks_plan(work, machines, Result(stored=True, shared=True))
 
@@ -57,7 +58,8 @@ def fewest_hosts(work, begin):
     hosts = begin
     while hosts <= MOST_RANKS:
         try:
-            return plan_on(work, hosts, "10Gbit")
+            plan_on(work, hosts, None)
+            return hosts
         except MemoryTooSmall:
             hosts *= 2
     return None
@@ -67,18 +69,24 @@ def row(*cells):
     return "| " + " | ".join(cells) + " |"
 
 
-def line_of(plan):
-    """Print a plan in a line of the table."""
-    rates, hosts = plan.machines.rates, plan.machines.hosts
-    chosen = plan.chosen
-    split = plan.split
+def line_of(work, hosts, network):
+    """Plan, and print it in a line of the table.
+
+    What does not fit is planned for hosts with just enough memory.
+    """
+    fits = "yes"
+    try:
+        plan = plan_on(work, hosts, network)
+    except MemoryTooSmall as error:
+        fits = "no"
+        plan = plan_on(work, hosts, network, error.enough)
+    chosen, split = plan.chosen, plan.split
     if not isinstance(split, str):
         split = f"mesh {split[0]} x {split[1]}"
     return row(
-        str(hosts), f"{rates.network * 8 / 1e9:.0f} Gbit/s", split,
+        str(hosts), network, split, fits, format_bytes(chosen.peak_bytes),
         format_bytes(max(chosen.sent_bytes)), format_bytes(chosen.edge_bytes),
-        format_bytes(chosen.peak_bytes), format_time(chosen.times.network),
-        format_time(chosen.seconds),
+        format_time(chosen.times.network), format_time(chosen.seconds),
     )  # fmt: skip
 
 
@@ -96,26 +104,18 @@ def show(name, hops, share, hosts, networks):
             "yet (ids are 31 bits)"
         )
     print()
-    print(row("hosts", "network", "split", "sent per host",
-              "edges read per host", "peak per host", "time of the network",
+    print(row("hosts", "network", "split", "fits", "peak per host",
+              "sent per host", "edges read per host", "time of the network",
               "time"))  # fmt: skip
-    print("| ---: " * 8 + "|")
-    lacking = False
+    print("| ---: " * 9 + "|")
     for count in hosts:
         for network in networks:
-            try:
-                print(line_of(plan_on(work, count, network)))
-                lacking = False
-            except MemoryTooSmall as error:
-                lacking = True
-                needs = f"needs {format_bytes(error.enough)} per host"
-                print(row(str(count), network, needs, *[""] * 5))
-    if lacking:
-        found = fewest_hosts(work, hosts[-1] * 2)
-        if found is not None:
-            print(line_of(found))
-        else:
-            print(f"more than {MOST_RANKS} such hosts would be needed")
+            print(line_of(work, count, network))
+    most = fewest_hosts(work, hosts[-1])
+    if most is None:
+        print(f"\nmore than {MOST_RANKS} hosts of this memory would be needed")
+    elif most > hosts[-1]:
+        print(line_of(work, most, networks[0]))
 
 
 def main():
@@ -130,7 +130,8 @@ def main():
         f"take {MEMORY / 1e9:.0f} GB; per host and second: "
         f"disk {rates_with(None).disk / 1e9:.0f} GB, gathering rows "
         f"{rates_with(None).gather / 1e9:.0f} GB; edges from any node; the "
-        f"result is one store that all hosts see"
+        f"result is one store that all hosts see. Where the memory is not "
+        f"enough, hosts that have just enough are planned"
     )
     for name in GRAPHS:
         show(name, args.hops, 1, args.hosts, args.networks)
