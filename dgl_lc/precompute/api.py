@@ -160,7 +160,9 @@ def block_aggregate(
         What each rank computes: "columns" (some columns of all hops),
         "edges" (the rows of some destinations) or a pair, the number of
         groups that share the columns and of ranks in a group that share the
-        edges.
+        edges. Default: columns, unless there are too few for the ranks or
+        they do not fit; :func:`dgl_lc.precompute.plan` shows what is chosen
+        with ``ranks``.
     shared : bool, optional
         With ``out`` and several ranks: whether all of them see the same
         folder, which then gets one store. With False each rank gets a store
