@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import torch
@@ -159,7 +160,9 @@ def block_aggregate(
         What each rank computes: "columns" (some columns of all hops),
         "edges" (the rows of some destinations) or a pair, the number of
         groups that share the columns and of ranks in a group that share the
-        edges.
+        edges. Default: columns, unless there are too few for the ranks or
+        they do not fit; :func:`dgl_lc.precompute.plan` shows what is chosen
+        with ``ranks``.
     shared : bool, optional
         With ``out`` and several ranks: whether all of them see the same
         folder, which then gets one store. With False each rank gets a store
@@ -230,6 +233,50 @@ def block_aggregate(
     with sink, progress_bar(executor.total, progress) as bar:
         executor.run(sink, bar.update)
         return sink.finish()
+
+
+@overload
+def plan(
+    g: GraphLike,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+    K: int,
+    *,
+    norm: str = ...,
+    self_loop: bool = ...,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = ...,
+    nodes: torch.Tensor | Sequence[int] | None = ...,
+    hops: Sequence[int] | None = ...,
+    device: str | torch.device | None = ...,
+    memory: int | str | None = ...,
+    dtype: torch.dtype | None = ...,
+    coefficients: Coefficients | None = ...,
+    stored: bool = ...,
+    ranks: None = ...,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    g: GraphLike,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+    K: int,
+    *,
+    norm: str = ...,
+    self_loop: bool = ...,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = ...,
+    nodes: torch.Tensor | Sequence[int] | None = ...,
+    hops: Sequence[int] | None = ...,
+    device: str | torch.device | None = ...,
+    memory: int | str | None = ...,
+    dtype: torch.dtype | None = ...,
+    coefficients: Coefficients | None = ...,
+    stored: bool = ...,
+    ranks: int,
+    hosts: int = ...,
+    split: Split = ...,
+    shared: bool = ...,
+    network: float | str | None = ...,
+) -> RanksPlan: ...
 
 
 def plan(
