@@ -12,7 +12,7 @@ import argparse
 from dgl_lc._common.bytes import format_bytes
 from dgl_lc.precompute.planning.cpu import MemoryTooSmall
 from dgl_lc.precompute.planning.rank_rates import rates_with
-from dgl_lc.precompute.planning.rank_traffic import Machines, Result
+from dgl_lc.precompute.planning.rank_traffic import Machines, RankResult
 from dgl_lc.precompute.planning.ranks import (
     MOST_RANKS,
     format_time,
@@ -50,7 +50,7 @@ def plan_on(work, hosts, network, memory=MEMORY):
     machines = Machines(
         hosts, hosts, memory, rates_with(network), host_memory=memory + spare
     )
-    return make_ranks_plan(work, machines, Result(stored=True, shared=True))
+    return make_ranks_plan(work, machines, RankResult(stored=True, shared=True))
 
 
 def fewest_hosts(work, begin):

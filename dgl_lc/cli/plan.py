@@ -224,7 +224,7 @@ def _plan_ranks(
     """Plan for many ranks, with graph, features and result on disk."""
     from .._common.bytes import parse_bytes
     from ..precompute.planning.rank_rates import rates_with
-    from ..precompute.planning.rank_traffic import Machines, Result
+    from ..precompute.planning.rank_traffic import Machines, RankResult
     from ..precompute.planning.ranks import make_ranks_plan
 
     disk = args.host_disk and parse_bytes(args.host_disk, "--host-disk")
@@ -232,7 +232,7 @@ def _plan_ranks(
         args.ranks, args.hosts or 1, budget, rates_with(args.network),
         host_disk=disk,
     )  # fmt: skip
-    result = Result(stored=True, shared=True)
+    result = RankResult(stored=True, shared=True)
     return make_ranks_plan(work.on_disk(), machines, result, args.split)
 
 

@@ -11,7 +11,7 @@ from dgl import DGLError
 
 from .._common.bytes import parse_bytes
 from ..hops import HopFeatures
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.group import Group, find_ranks
 from ..storage.disk_features import DiskFeatures
 from .column_blocks import Executor, progress_bar
@@ -33,7 +33,7 @@ from .planning.cpu import (
 from .planning.device import make_device_plan
 from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
-from .planning.rank_traffic import Result
+from .planning.rank_traffic import RankResult
 from .planning.ranks import RanksPlan
 from .request import Request
 from .sharded.layout import Split
@@ -192,7 +192,7 @@ def block_aggregate(
         host_budget = parse_bytes(host_memory, "host_memory")
     ranks = find_ranks(process_group)
     if ranks is not None:
-        with Call(ranks, "block_aggregate") as call:
+        with RankCall(ranks, "block_aggregate") as call:
             request = Request.of(
                 g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
             )
@@ -339,7 +339,7 @@ def plan(
     )
     if ranks is not None:
         return plan_on_ranks(
-            request, ranks, hosts, budget, Result(stored, shared), split,
+            request, ranks, hosts, budget, RankResult(stored, shared), split,
             network,
         )  # fmt: skip
     if device is None or torch.device(device).type == "cpu":
