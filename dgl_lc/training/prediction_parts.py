@@ -16,7 +16,7 @@ from .rank_inputs import check_shard
 from .task_store import has_row
 
 
-class Parts:
+class PredictionParts:
     """Who predicts which nodes: this process alone, or several ranks.
 
     Parameters

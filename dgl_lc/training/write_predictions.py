@@ -24,7 +24,7 @@ from ..row_programs.row_module import RowModule
 from .computed_blocks import Model, computed_blocks
 from .model_rows import check_output, model_device
 from .prediction_files import Writer, check_prediction_file, make_writer
-from .prediction_parts import Parts
+from .prediction_parts import PredictionParts
 from .row_model_task import count_classes, refuse_lacking
 from .tensor_files import locked
 from .trained_on import check_same_task
@@ -179,7 +179,7 @@ class _Predictions:
         batch_size: int,
         process_group: Group,
     ):
-        self._parts = Parts(exchange)
+        self._parts = PredictionParts(exchange)
         self._model, self._data, self._path = model, data, path
         self._rows, self._probabilities = rows, probabilities
         self._batch_size, self._group = batch_size, process_group
