@@ -61,7 +61,7 @@ class RankCall:
         self.ranks, self.name = ranks, name
         self.hosts: list[str] = []
         number = ranks.next_call()
-        self._store = dist.PrefixStore(f"dgl_lc/{number}", ranks.store)
+        self._store = dist.PrefixStore(f"dgl_lc/{number}", ranks.calls_store)
         self._steps = 0
         self._progress = self._number = 0
         self._stage, self._watched = "beginning", True

@@ -16,10 +16,14 @@ from typing import Any
 import torch.distributed as dist
 from dgl import DGLError
 
+from .fresh_store import fresh_store
+
 #: What a user may give as ``process_group``.
 Group = Any
 #: How many calls each group has made.
 _calls: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+#: The store of each group without what earlier starts wrote.
+_fresh: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,23 @@ class Ranks:
         """Names of the backends of the group, such as gloo."""
         text = str(dist.get_backend_config(self.group))
         return {part.split(":")[-1] for part in text.split(",")}
+
+    @property
+    def calls_store(self) -> dist.Store:
+        """The store for calls, without what earlier starts wrote there.
+
+        ``torchrun`` keeps one store over its restarts: see
+        :mod:`.fresh_store`.
+        """
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return self.store
+        if self.group not in _fresh:
+            store: Any = self.store
+            seconds = store.timeout.total_seconds()
+            _fresh[self.group] = fresh_store(
+                self.store, self.rank, self.size, seconds
+            )
+        return _fresh[self.group]
 
     def next_call(self) -> int:
         """Count the calls that this process has made with the group."""
