@@ -28,7 +28,7 @@ from .collectives import Collectives
 from .layout import RankLayout
 
 #: Bytes that a rank sends at a time, and as many that it receives.
-PIECE_BYTES = 1 << 24
+PIECE_BYTES = 1 << 22
 
 
 def shard_places(rows: int, rank: int, size: int) -> torch.Tensor:
