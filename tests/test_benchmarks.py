@@ -63,3 +63,15 @@ def test_peers_are_not_compared_with_stages_that_are_finished(
     (tmp_path / "hops" / "manifest.json").write_text("{}")
     with pytest.raises(SystemExit, match="hops exists, so that precompute"):
         module.main()
+
+
+def test_large_graphs_are_planned_on_paper(script, monkeypatch, capsys):
+    flags = ["--hosts", "4", "64", "--networks", "10Gbit"]
+    monkeypatch.setattr(sys, "argv", ["ranks_on_paper.py", *flags])
+    script("ranks_on_paper").main()
+    printed = capsys.readouterr().out
+    assert "Estimates, not measurements" in printed
+    assert "disk 1 GB, gathering rows 10 GB" in printed
+    assert "| 4 | 10Gbit | columns | yes |" in printed
+    assert "| 64 | 10Gbit | mesh 16 x 4 | yes |" in printed
+    assert printed.count("cannot be computed yet") == 2

@@ -1,6 +1,7 @@
 """``dgl-lc plan``: show how a precomputation would be cut, and its cost."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from .flags import (
     add_reverse_flag,
     check_at_least,
     check_output_folder,
+    count,
     given_path,
     hop_count,
     load_options,
@@ -18,6 +20,8 @@ from .flags import (
 )
 
 if TYPE_CHECKING:
+    from ..precompute.planning.plans import Plan
+    from ..precompute.planning.ranks import RanksPlan
     from ..precompute.planning.work import Work
 
 
@@ -54,6 +58,24 @@ def add_command(commands: Commands) -> None:
     add("--out", type=given_path,
         help="with --data: folder of the hop store, whose disk is measured "
         "(default: the current folder)")  # fmt: skip
+    add("--ranks", type=count,
+        help="plan for this many processes that compute together (torchrun); "
+        "--memory is that of each")  # fmt: skip
+    add(
+        "--hosts",
+        type=count,
+        help="with --ranks: number of machines that they are on (default: 1)",
+    )
+    add("--split", type=_split, metavar="SPLIT",
+        help="with --ranks: what they share: columns, edges, or groups of "
+        "columns times edge shards, such as 4x16 (default: the fastest that "
+        "fits)")  # fmt: skip
+    add("--network", metavar="RATE",
+        help="with --ranks: bandwidth of a host per second, such as 100Gbit "
+        "or 1.25GB (default: 10Gbit)")  # fmt: skip
+    add("--host-disk", metavar="SIZE",
+        help="with --ranks and without --data: disk of a host for the graph, "
+        "such as 500GB (default: no limit)")  # fmt: skip
     add("--calibrate", action="store_true",
         help="measure the coefficients of the published scheme on this "
         "machine, without --data")  # fmt: skip
@@ -64,9 +86,25 @@ def add_command(commands: Commands) -> None:
 #: Flags of the sizes of a graph, and those that need a real one.
 _SIZES = ("nodes", "edges", "feats")
 #: Larger ones are no graphs that anybody has, but typing errors.
-_MOST = {"nodes": 2**31 - 1, "edges": 10**15, "feats": 10**6}
-_ONLY_SIZES = (*_SIZES, "keep", "calibrate")
+_MOST = {"nodes": 2**32 - 1, "edges": 10**15, "feats": 10**6}
+#: More nodes than this have no ids in a graph today.
+_MOST_IDS = 2**31 - 1
+_ONLY_SIZES = (*_SIZES, "keep", "calibrate", "host_disk")
 _ONLY_DATA = ("split_only", "out", "add_reverse")
+_ONLY_RANKS = ("hosts", "split", "network", "host_disk")
+
+
+def _split(text: str) -> str | tuple[int, int]:
+    """Read ``--split``; for ``type=`` of a flag."""
+    if text in ("columns", "edges"):
+        return text
+    match = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(
+            f"should be columns, edges, or two numbers such as 4x16, got "
+            f"{text[:40]!r}"
+        )
+    return int(match[1]), int(match[2])
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -80,6 +118,7 @@ def _run(args: argparse.Namespace) -> int:
             refuse(f"--{flag} {this} --data: omit it.")
     if args.memory is not None:
         parse_bytes(args.memory, "--memory")
+    _check_ranks(args)
     if args.data is not None:
         return _plan_data(args)
     for name in (*_SIZES, "memory"):
@@ -91,12 +130,34 @@ def _run(args: argparse.Namespace) -> int:
     return _plan_sizes(args)
 
 
+def _check_ranks(args: argparse.Namespace) -> None:
+    """Check the flags of many ranks."""
+    from .._common.bytes import parse_bytes
+    from ..precompute.planning.rank_rates import rates_with
+    from ..precompute.planning.ranks import check_machines
+    from ..precompute.sharded.layout import check_split
+
+    if args.ranks is None:
+        for name in _ONLY_RANKS:
+            if getattr(args, name) is not None:
+                flag = name.replace("_", "-")
+                refuse(f"--{flag} is for --ranks: omit it, or give both.")
+        return
+    check_machines(args.ranks, args.hosts or 1, "--")
+    check_split(args.split, args.ranks)
+    rates_with(args.network, "--network")
+    if args.host_disk is not None:
+        parse_bytes(args.host_disk, "--host-disk")
+    if args.device == "cuda" or args.calibrate:
+        flag = "calibrate" if args.calibrate else "device cuda"
+        refuse(f"--{flag} does not go with --ranks: omit it.")
+
+
 def _plan_data(args: argparse.Namespace) -> int:
     import torch
 
     from ..data import open_data
     from ..precompute import estimate, plan
-    from ..precompute.planning.plans import Plan
     from ..training.task_store import edge_weight
 
     out = args.out or Path()
@@ -106,13 +167,21 @@ def _plan_data(args: argparse.Namespace) -> int:
     nodes = None
     if args.split_only:
         nodes = split_nodes(data)
-    found = plan(
-        data.graph, data.feat, args.hops, nodes=nodes, device=args.device,
-        memory=args.memory, dtype=args.dtype and getattr(torch, args.dtype),
-        stored=True, **edge_weight(data.graph),
-    )  # fmt: skip
-    if not isinstance(found, Plan) or args.device == "cuda":
-        # The time can be measured only where it computes.
+    options = {
+        "nodes": nodes, "device": args.device, "memory": args.memory,
+        "dtype": args.dtype and getattr(torch, args.dtype), "stored": True,
+        **edge_weight(data.graph),
+    }  # fmt: skip
+    if args.ranks is not None:
+        many = plan(
+            data.graph, data.feat, args.hops, **options, ranks=args.ranks,
+            hosts=args.hosts or 1, split=args.split, network=args.network,
+        )  # fmt: skip
+        print(many)
+        return 0
+    found = plan(data.graph, data.feat, args.hops, **options)
+    if args.device == "cuda":
+        # The time can be measured only where the device is.
         print(found)
     else:
         print(estimate(found, data.graph, data.feat, out))
@@ -121,20 +190,50 @@ def _plan_data(args: argparse.Namespace) -> int:
 
 def _plan_sizes(args: argparse.Namespace) -> int:
     from .._common.bytes import parse_bytes
+
+    work = _work(args)
+    budget = parse_bytes(args.memory, "--memory")
+    if args.ranks is not None:
+        print(_plan_ranks(args, work, budget))
+    else:
+        print(_plan_one(args, work, budget))
+    if args.nodes > _MOST_IDS:
+        print(
+            "planned with 32-bit unsigned ids; such a graph cannot be computed "
+            "yet (ids are 31 bits)"
+        )
+    return 0
+
+
+def _plan_one(args: argparse.Namespace, work: "Work", budget: int) -> "Plan":
+    """Plan for one process."""
     from ..precompute import calibrate
     from ..precompute.planning.cpu import make_plan
     from ..precompute.planning.device import make_device_plan
     from ..precompute.planning.plans import beside_published
 
-    work = _work(args)
-    budget = parse_bytes(args.memory, "--memory")
     coefficients = calibrate("cpu") if args.calibrate else None
     if args.device == "cpu":
-        print(make_plan(work, budget, coefficients))
-    else:
-        plan = make_device_plan(work, budget)
-        print(beside_published(plan, coefficients))
-    return 0
+        return make_plan(work, budget, coefficients)
+    return beside_published(make_device_plan(work, budget), coefficients)
+
+
+def _plan_ranks(
+    args: argparse.Namespace, work: "Work", budget: int
+) -> "RanksPlan":
+    """Plan for many ranks, with graph, features and result on disk."""
+    from .._common.bytes import parse_bytes
+    from ..precompute.planning.rank_rates import rates_with
+    from ..precompute.planning.rank_traffic import Machines, RankResult
+    from ..precompute.planning.ranks import make_ranks_plan
+
+    disk = args.host_disk and parse_bytes(args.host_disk, "--host-disk")
+    machines = Machines(
+        args.ranks, args.hosts or 1, budget, rates_with(args.network),
+        host_disk=disk,
+    )  # fmt: skip
+    result = RankResult(stored=True, shared=True)
+    return make_ranks_plan(work.on_disk(), machines, result, args.split)
 
 
 def _work(args: argparse.Namespace) -> "Work":

@@ -108,10 +108,10 @@ def one_after_the_other(
     """
     if ranks is None:
         return load()
-    from ..ranks.call import Call
+    from ..ranks.call import RankCall
 
     turn = 2 if _number("LOCAL_RANK") else min(1, ranks.rank)
-    with Call(ranks, name) as call:
+    with RankCall(ranks, name) as call:
         for own in range(3):
             if own == turn:
                 call.stage("loading the data", watched=False)

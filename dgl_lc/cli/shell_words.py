@@ -25,6 +25,9 @@ _PHRASES = (
     ("split", r"\bsplit\['(\w+)'\]", r"--split \1"),
     ("add_reverse", r"\badd_reverse=True\b", "--add-reverse"),
     ("add_reverse", r"\bomit add_reverse\b", "omit --add-reverse"),
+    ("ranks", r"\bsplit=\((\d+), (\d+)\)", r"--split \1x\2"),
+    ("ranks", r"\bsplit='(\w+)'", r"--split \1"),
+    ("host_disk", r"\bhost_disk=", "--host-disk="),
     ("memory", r"(?<![-\w])memory=", "--memory="),
 )
 

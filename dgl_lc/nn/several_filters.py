@@ -14,7 +14,7 @@ from dgl import DGLError
 from ..node_rows import ModelInputs, NodeRows
 from ..precompute.request import Request
 from ..precompute.sinks import warn_if_unread
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from ..storage.input_store import (
     InputsWriter,
@@ -95,7 +95,7 @@ class SeveralFilters(HopModel):
         ).store_head()  # fmt: skip
         ranks = find_ranks(options.get("process_group"))
         with (
-            nullcontext() if ranks is None else Call(ranks, "precompute")
+            nullcontext() if ranks is None else RankCall(ranks, "precompute")
         ) as call, write_inputs(
             out, self._names(head.spec.weighted), folders,
             {**head.made_from, "dtype": head.kind},

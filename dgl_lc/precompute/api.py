@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from dgl import DGLError
 
 from .._common.bytes import parse_bytes
 from ..hops import HopFeatures
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.group import Group, find_ranks
 from ..storage.disk_features import DiskFeatures
 from .column_blocks import Executor, progress_bar
@@ -32,7 +33,7 @@ from .planning.cpu import (
 from .planning.device import make_device_plan
 from .planning.plans import Plan, beside_published, check_sizes
 from .planning.published import Coefficients
-from .planning.rank_traffic import Result
+from .planning.rank_traffic import RankResult
 from .planning.ranks import RanksPlan
 from .request import Request
 from .sharded.layout import Split
@@ -159,7 +160,9 @@ def block_aggregate(
         What each rank computes: "columns" (some columns of all hops),
         "edges" (the rows of some destinations) or a pair, the number of
         groups that share the columns and of ranks in a group that share the
-        edges.
+        edges. Default: columns, unless there are too few for the ranks or
+        they do not fit; :func:`dgl_lc.precompute.plan` shows what is chosen
+        with ``ranks``.
     shared : bool, optional
         With ``out`` and several ranks: whether all of them see the same
         folder, which then gets one store. With False each rank gets a store
@@ -189,7 +192,7 @@ def block_aggregate(
         host_budget = parse_bytes(host_memory, "host_memory")
     ranks = find_ranks(process_group)
     if ranks is not None:
-        with Call(ranks, "block_aggregate") as call:
+        with RankCall(ranks, "block_aggregate") as call:
             request = Request.of(
                 g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
             )
@@ -230,6 +233,50 @@ def block_aggregate(
     with sink, progress_bar(executor.total, progress) as bar:
         executor.run(sink, bar.update)
         return sink.finish()
+
+
+@overload
+def plan(
+    g: GraphLike,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+    K: int,
+    *,
+    norm: str = ...,
+    self_loop: bool = ...,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = ...,
+    nodes: torch.Tensor | Sequence[int] | None = ...,
+    hops: Sequence[int] | None = ...,
+    device: str | torch.device | None = ...,
+    memory: int | str | None = ...,
+    dtype: torch.dtype | None = ...,
+    coefficients: Coefficients | None = ...,
+    stored: bool = ...,
+    ranks: None = ...,
+) -> Plan: ...
+
+
+@overload
+def plan(
+    g: GraphLike,
+    feat: torch.Tensor | np.ndarray | DiskFeatures,
+    K: int,
+    *,
+    norm: str = ...,
+    self_loop: bool = ...,
+    edge_weight: torch.Tensor | np.ndarray | str | bool | None = ...,
+    nodes: torch.Tensor | Sequence[int] | None = ...,
+    hops: Sequence[int] | None = ...,
+    device: str | torch.device | None = ...,
+    memory: int | str | None = ...,
+    dtype: torch.dtype | None = ...,
+    coefficients: Coefficients | None = ...,
+    stored: bool = ...,
+    ranks: int,
+    hosts: int = ...,
+    split: Split = ...,
+    shared: bool = ...,
+    network: float | str | None = ...,
+) -> RanksPlan: ...
 
 
 def plan(
@@ -292,7 +339,7 @@ def plan(
     )
     if ranks is not None:
         return plan_on_ranks(
-            request, ranks, hosts, budget, Result(stored, shared), split,
+            request, ranks, hosts, budget, RankResult(stored, shared), split,
             network,
         )  # fmt: skip
     if device is None or torch.device(device).type == "cpu":

@@ -39,7 +39,7 @@ class RankFailed(DGLError):
     """Another rank failed, or shows no sign of life."""
 
 
-class Call:
+class RankCall:
     """A call that all ranks make together. Use it as a context manager.
 
     Attributes
@@ -70,7 +70,7 @@ class Call:
             target=self._beat, name="dgl-lc life", daemon=True
         )
 
-    def __enter__(self) -> "Call":
+    def __enter__(self) -> "RankCall":
         self._show_life()
         self._beats.start()
         try:
@@ -306,7 +306,7 @@ class Call:
 class _Watch:
     """Notices ranks that do not come, die or hang while one waits."""
 
-    def __init__(self, call: Call):
+    def __init__(self, call: RankCall):
         self._call = call
         self._began = self._looked = time.monotonic()
         #: By rank: a sign of life, and when it was seen first.

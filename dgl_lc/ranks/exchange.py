@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from dgl import DGLError
 
-from .call import Call, RankFailed
+from .call import RankCall, RankFailed
 
 # torch 2.13 gave it another name.
 _all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
@@ -27,11 +27,11 @@ class Exchange:
 
     Parameters
     ----------
-    call : Call
+    call : RankCall
         The call.
     """
 
-    def __init__(self, call: Call):
+    def __init__(self, call: RankCall):
         self.call, self.ranks = call, call.ranks
         self._device = torch.device("cpu")
         if "gloo" not in self.ranks.backends and torch.cuda.is_available():

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from .call import Call
+from .call import RankCall
 from .group import Group, find_ranks
 
 Result = TypeVar("Result")
@@ -22,7 +22,7 @@ def on_first_rank(
     ranks = find_ranks(process_group)
     if ranks is None:
         return make()
-    with Call(ranks, name) as call:
+    with RankCall(ranks, name) as call:
         if ranks.rank == 0:
             # It may take hours, and tells nobody how far it is.
             call.stage("computing for all ranks", watched=False)

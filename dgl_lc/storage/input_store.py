@@ -18,7 +18,7 @@ from dgl import DGLError
 
 from .._common.json_files import read_json
 from ..node_rows import ModelInputs
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from .folder import Build, build, check_output
 from .hop_store import KIND as HOPS_KIND
 from .hop_store import StoredHops, open_hop_store
@@ -305,7 +305,7 @@ def write_inputs(
     resume: bool = True,
     steps: Sequence[str] = (),
     filters: Sequence[str] | None = None,
-    call: Call | None = None,
+    call: RankCall | None = None,
 ) -> Iterator[InputsWriter]:
     """Write a folder of inputs, or resume where a killed run stopped.
 
@@ -329,7 +329,7 @@ def write_inputs(
         subfolder ``work``. The caller removes it.
     filters : sequence of str, optional
         What the names of filters in ``names`` mean.
-    call : Call, optional
+    call : RankCall, optional
         Ranks that write the parts together. The folder is that of rank 0.
     """
     if call is not None and call.ranks.rank > 0:

@@ -14,7 +14,7 @@ from torch import nn
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
 from ..precompute.checks import warn_of_unused_weights
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
@@ -138,7 +138,7 @@ def fit(
     with ExitStack() as stack:
         together: Together | None = None
         if ranks is not None:
-            call = stack.enter_context(Call(ranks, "fit"))
+            call = stack.enter_context(RankCall(ranks, "fit"))
             together = Together(call)
         _check_options(monitor, epochs, patience)
         device = model_device(model) if device is None else torch.device(device)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..node_rows import NodeRows
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .loader import Inputs
 from .model_rows import (
@@ -80,7 +80,7 @@ def predict(
     try:
         with torch.no_grad():
             if ranks is not None:
-                with Call(ranks, "predict") as call:
+                with RankCall(ranks, "predict") as call:
                     return predict_together(
                         call, model, inputs, nodes, batch_size, device
                     )

@@ -6,7 +6,7 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.exchange import Exchange
 from .description import describe_prediction
 from .loader import Inputs, as_rows
@@ -15,7 +15,7 @@ from .rank_inputs import check_shard, held_nodes, refuse_full_graph
 
 
 def predict_together(
-    call: Call,
+    call: RankCall,
     model: nn.Module,
     inputs: Inputs,
     nodes: Any,

@@ -6,7 +6,7 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import NodeRows
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.group import Ranks
 from .model_rows import is_full_graph
 from .task_store import has_row
@@ -41,7 +41,7 @@ def check_shard(ranks: Ranks, inputs: Any, name: str) -> None:
 
 
 def held_nodes(
-    call: Call, inputs: NodeRows, ids: torch.Tensor, name: str
+    call: RankCall, inputs: NodeRows, ids: torch.Tensor, name: str
 ) -> tuple[torch.Tensor, list[int]]:
     """Find the places of nodes that this rank holds; count those of each rank.
 

@@ -8,7 +8,7 @@ import torch
 from dgl import DGLError
 from torch import nn
 
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.exchange import Exchange
 from .batch_norm import synchronised
 from .description import describe_shard
@@ -28,11 +28,11 @@ class Together:
 
     Parameters
     ----------
-    call : Call
+    call : RankCall
         The call.
     """
 
-    def __init__(self, call: Call):
+    def __init__(self, call: RankCall):
         self._call, self._ranks = call, call.ranks
 
     def check(

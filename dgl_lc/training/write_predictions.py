@@ -17,7 +17,7 @@ from .._common.progress import progress_bar
 from ..data import DiskData, NodeData
 from ..node_rows import NodeRows
 from ..precompute.checks import has_weights
-from ..ranks.call import Call
+from ..ranks.call import RankCall
 from ..ranks.exchange import Exchange
 from ..ranks.group import Group, find_ranks
 from ..row_programs.row_module import RowModule
@@ -142,7 +142,7 @@ def write_predictions(
         exchange = None
         if ranks is not None:
             exchange = Exchange(
-                stack.enter_context(Call(ranks, "write_predictions"))
+                stack.enter_context(RankCall(ranks, "write_predictions"))
             )
         work = _Predictions(
             exchange, model, data, Path(path), nodes, rows, class_names,

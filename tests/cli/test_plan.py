@@ -44,6 +44,72 @@ def test_bad_flags_are_named(flags, message, refused):
     assert message in refused(*PAPERS100M, *flags)
 
 
+RANKS = [*PAPERS100M[:-1], "14GB", "--ranks", "16", "--hosts", "4"]
+
+
+def test_plan_for_many_ranks(capsys):
+    assert main([*RANKS, "--network", "100Gbit"]) == 0
+    text = capsys.readouterr().out
+    for words in ("16 ranks of 4 hosts", "network 100 Gbit/s", "columns",
+                  "8 x 2", "edges", "* chosen: split="):  # fmt: skip
+        assert words in text
+    assert "32-bit" not in text
+    assert main([*RANKS, "--split", "2x8"]) == 0
+    assert "* chosen: split=(2, 8)" in capsys.readouterr().out
+    assert main([*RANKS, "--split", "edges"]) == 0
+    assert "* chosen: split='edges'" in capsys.readouterr().out
+
+
+def test_a_small_disk_has_ranks_share_the_edges(capsys):
+    assert main([*RANKS, "--hosts", "16", "--host-disk", "4GB"]) == 0
+    assert "* chosen: split='columns'" not in capsys.readouterr().out
+
+
+WEB = ["plan", "--nodes", "3500000000", "--edges", "128000000000", "--feats",
+       "128", "--hops", "2", "--dtype", "float16", "--keep", "35000000",
+       "--memory", "512GB"]  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", [[], ["--ranks", "64", "--hosts", "64"]])
+def test_a_graph_with_more_ids_than_there_are_is_marked(flags, capsys):
+    assert main([*WEB, *flags]) == 0
+    assert capsys.readouterr().out.endswith(
+        "planned with 32-bit unsigned ids; such a graph cannot be computed yet "
+        "(ids are 31 bits)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--ranks", "0"], "--ranks: should be at least 1, got 0"),
+        (["--ranks", "many"], "--ranks: should be an integer"),
+        (["--ranks", "5000"], "--ranks 5000 should be an integer from 1 to"),
+        (["--ranks", "2"], "--hosts is 4, more than the 2 ranks"),
+        (["--split", "rows"], "--split: should be columns, edges, or two"),
+        (["--split", "3x5"], "--split 3x5: the product of the two"),
+        (["--split", "0x5"], "--split 0x5: the product of the two"),
+        (["--network", "fast"], "--network='fast' is not a bandwidth"),
+        (["--host-disk", "big"], "--host-disk='big' is not a number"),
+        (["--host-disk", "1MB"], "--host-disk=977 KiB is too small"),
+        (["--device", "cuda"], "--device cuda does not go with --ranks"),
+        (["--calibrate"], "--calibrate does not go with --ranks"),
+        (["--memory", "1MiB"], "--memory=1 MiB per rank is too small"),
+        (["--nodes", str(2**32)], "--nodes should be at most 4,294,967,295"),
+    ],
+)
+def test_bad_flags_of_ranks_are_named(flags, message, refused):
+    assert message in refused(*RANKS, *flags)
+
+
+@pytest.mark.parametrize(
+    "flag", [["--hosts", "2"], ["--split", "edges"], ["--network", "10Gbit"],
+             ["--host-disk", "1TB"]]
+)  # fmt: skip
+def test_flags_of_ranks_need_ranks(flag, refused):
+    assert f"{flag[0]} is for --ranks" in refused(*PAPERS100M, *flag)
+
+
 @pytest.fixture
 def task(tmp_path):
     """The folder of a prepared task."""
@@ -78,6 +144,14 @@ def test_plan_of_data_for_a_gpu(capsys):
     call = ["plan", "--data", "synthetic:500", "--hops", "3"]
     assert main([*call, "--device", "cuda", "--memory", "1GiB"]) == 0
     assert "on cuda" in capsys.readouterr().out
+
+
+def test_plan_of_a_task_for_ranks_has_exact_bytes(task, capsys):
+    call = ["plan", "--data", task, "--hops", "2", "--memory", "64MiB"]
+    assert main([*call, "--ranks", "2", "--split", "edges"]) == 0
+    text = capsys.readouterr().out
+    assert "* chosen: split='edges'" in text
+    assert "at most" not in text
 
 
 @pytest.mark.parametrize(

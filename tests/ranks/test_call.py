@@ -9,7 +9,7 @@ import torch.distributed as dist
 from dgl import DGLError
 
 from dgl_lc.ranks import call as calls
-from dgl_lc.ranks.call import Call, RankFailed
+from dgl_lc.ranks.call import RankCall, RankFailed
 from dgl_lc.ranks.group import find_ranks
 from dgl_lc.testing.run_ranks import RankErrors, run_ranks
 
@@ -47,12 +47,12 @@ def test_ranks_of_the_default_group():
 
 
 def _gather():
-    with Call(find_ranks(), "test") as call:
+    with RankCall(find_ranks(), "test") as call:
         first = call.gather(call.ranks.rank)
         second = call.gather({"a": [call.ranks.rank]})
         call.barrier("here")
         claimed = list(call.claim("blocks", 5))
-    with Call(find_ranks(), "test") as call:
+    with RankCall(find_ranks(), "test") as call:
         third = call.gather("x")
     return first, second, claimed, third, len(set(call.hosts))
 
@@ -70,7 +70,7 @@ def test_gather_and_claims():
 
 def _disagree(name):
     ranks = find_ranks()
-    with Call(ranks, name if ranks.rank else "one") as call:
+    with RankCall(ranks, name if ranks.rank else "one") as call:
         call.agree({"K": 3 if ranks.rank < 2 else 4, "norm": "both"})
 
 
@@ -88,7 +88,7 @@ def test_different_arguments_are_an_error_on_all_ranks(name, text):
 
 def _fail(waits):
     ranks = find_ranks()
-    with Call(ranks, "test") as call:
+    with RankCall(ranks, "test") as call:
         if ranks.rank == 1:
             raise ValueError("no room")
         if waits:
@@ -118,7 +118,7 @@ def _quick():
 def _silent():
     _quick()
     ranks = find_ranks()
-    with Call(ranks, "test") as call:
+    with RankCall(ranks, "test") as call:
         call.stage("hop 2 of columns 0 to 32")
         if ranks.rank == 1:
             call._ended.set()  # as if the process were stopped
@@ -139,7 +139,7 @@ def test_a_silent_rank_is_named_with_its_stage():
 def _slow():
     _quick()
     ranks = find_ranks()
-    with Call(ranks, "test") as call:
+    with RankCall(ranks, "test") as call:
         if ranks.rank == 1:
             time.sleep(3)
         call.barrier("later")
@@ -154,7 +154,7 @@ def _hang():
     _quick()
     ranks = find_ranks()
     ranks.store.set_timeout(datetime.timedelta(seconds=1))
-    with Call(ranks, "test") as call:
+    with RankCall(ranks, "test") as call:
         call.stage("reading the features")
         if ranks.rank == 1:
             time.sleep(5)
@@ -176,7 +176,7 @@ def _late():
         time.sleep(2)
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        with Call(find_ranks(), "test"):
+        with RankCall(find_ranks(), "test"):
             pass
     return [str(warning.message) for warning in found]
 

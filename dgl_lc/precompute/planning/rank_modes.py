@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..._common.bytes import CACHE_LINE, row_stride
-from ..sharded.layout import Layout, cut_columns
+from ..sharded.layout import RankLayout, cut_columns
 from ..sharded.planned_exchange import PlannedShards
 from ..sharded.shard_bytes import ShardSizes, rank_bytes, sorted_blocks
 from .cost import cost_of
@@ -20,7 +20,7 @@ from .cpu import (
     make_plan,
 )
 from .plans import Item
-from .rank_traffic import Machines, Result, seconds_sending, sent_bytes
+from .rank_traffic import Machines, RankResult, seconds_sending, sent_bytes
 from .work import Work
 
 
@@ -39,7 +39,7 @@ class Mode:
 
     Attributes
     ----------
-    layout : Layout
+    layout : RankLayout
         Groups of ranks that take columns, and edge shards in each.
     width, units : int
         Columns that a group claims at a time, and how often.
@@ -61,7 +61,7 @@ class Mode:
         Whether the edges that a host reads exceed its disk.
     """
 
-    layout: Layout
+    layout: RankLayout
     width: int
     units: int
     edge_blocks: int
@@ -91,7 +91,7 @@ class Mode:
         return sum(self.times)
 
 
-def column_mode(work: Work, machines: Machines, result: Result) -> Mode:
+def column_mode(work: Work, machines: Machines, result: RankResult) -> Mode:
     """Count what a split into columns costs. ``work`` is stored."""
     ranks, budget = machines.ranks, machines.budget
 
@@ -119,15 +119,15 @@ def column_mode(work: Work, machines: Machines, result: Result) -> Mode:
     )
     shards = PlannedShards([], [_gathered_rows(work)], [blocks or 1], None,
                            ())  # fmt: skip
-    return _mode(work, machines, result, Layout(ranks, 1), units, items,
+    return _mode(work, machines, result, RankLayout(ranks, 1), units, items,
                  shards, least)  # fmt: skip
 
 
 def edge_mode(
     work: Work,
     machines: Machines,
-    result: Result,
-    layout: Layout,
+    result: RankResult,
+    layout: RankLayout,
     shards: PlannedShards,
 ) -> Mode:
     """Count what a split with several edge shards costs."""
@@ -158,7 +158,7 @@ def edge_mode(
 
 
 def _enough(
-    work: Work, result: Result, ranks: int, shards: PlannedShards
+    work: Work, result: RankResult, ranks: int, shards: PlannedShards
 ) -> int:
     """Find how much memory would be enough for edge shards.
 
@@ -200,8 +200,8 @@ def _gathered_rows(work: Work) -> int:
 def _mode(
     work: Work,
     machines: Machines,
-    result: Result,
-    layout: Layout,
+    result: RankResult,
+    layout: RankLayout,
     units: list[tuple[int, int]],
     items: dict[Item, int],
     shards: PlannedShards,
@@ -235,7 +235,7 @@ def _mode(
     held = _edges_of_host(work, layout, machines)
     disk = machines.host_disk
     exceeds = disk is not None and work.mapped and held > disk
-    one_store = Result(stored=True, shared=True)
+    one_store = RankResult(stored=True, shared=True)
     hops = max(sent_bytes(work, machines, one_store, layout, shards, columns))
     peak = sum(items.values())
     times = Times(
@@ -251,7 +251,7 @@ def _mode(
     )  # fmt: skip
 
 
-def _edges_read(work: Work, layout: Layout, units: int, blocks: int) -> int:
+def _edges_read(work: Work, layout: RankLayout, units: int, blocks: int) -> int:
     """Count the bytes of edges that a rank reads."""
     weight = work.accumulator_size if work.weighted else 0
     index = 4 if work.owned else work.index_size
@@ -267,7 +267,7 @@ def _edges_read(work: Work, layout: Layout, units: int, blocks: int) -> int:
     return found
 
 
-def _edges_of_host(work: Work, layout: Layout, machines: Machines) -> int:
+def _edges_of_host(work: Work, layout: RankLayout, machines: Machines) -> int:
     """Count the bytes of edges that the ranks of a host read between them."""
     weight = work.accumulator_size if work.weighted else 0
     size = (work.index_size + weight) * work.num_edges + 8 * work.num_nodes
@@ -319,7 +319,7 @@ def _reading(
     return files + sharing * edges / rates.disk
 
 
-def _writing(machines: Machines, result: Result) -> float:
+def _writing(machines: Machines, result: RankResult) -> float:
     """Estimate the seconds of a byte that a rank writes."""
     rate = machines.rates.disk
     if machines.hosts > 1 and not result.in_rows:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..sharded.layout import Layout
+from ..sharded.layout import RankLayout
 from ..sharded.planned_exchange import PlannedShards
 from ..sharded.row_exchange import PIECE_BYTES, Swap
 from ..sharded.row_shards import exchange_bytes
@@ -50,7 +50,7 @@ class Machines:
 
 
 @dataclass(frozen=True)
-class Result:
+class RankResult:
     """Where the result goes.
 
     Attributes
@@ -85,8 +85,8 @@ class Result:
 def sent_bytes(
     work: Work,
     machines: Machines,
-    result: Result,
-    layout: Layout,
+    result: RankResult,
+    layout: RankLayout,
     shards: PlannedShards,
     columns: list[int],
 ) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ def sent_bytes(
 
 
 def _exchanged(
-    layout: Layout, shards: PlannedShards
+    layout: RankLayout, shards: PlannedShards
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count bytes of ids and counts, and rows of all hops, of each rank."""
     shape = (layout.columns, layout.edges)
@@ -128,7 +128,7 @@ def _exchanged(
 
 
 def _given_away(
-    work: Work, ranks: int, layout: Layout, shards: PlannedShards
+    work: Work, ranks: int, layout: RankLayout, shards: PlannedShards
 ) -> np.ndarray:
     """Count the rows of the result that each rank computes for others."""
     shape = (layout.columns, layout.edges)
@@ -145,7 +145,7 @@ def _given_away(
 
 def seconds_sending(
     machines: Machines,
-    layout: Layout,
+    layout: RankLayout,
     shards: PlannedShards,
     units: int,
     hops: int,

@@ -1,6 +1,7 @@
 """Planning for many ranks: which of them computes what.
 
-Ranks share the columns, the edges, or both (:class:`..sharded.layout.Layout`).
+Ranks share the columns, the edges, or both
+(:class:`..sharded.layout.RankLayout`).
 The plan is the split that is estimated to take the least time, of those whose
 peak fits every rank. Splits of about the same time are decided by the fewest
 edge shards: columns need no network, and give the bits of one process.
@@ -13,11 +14,11 @@ from typing import Any
 from dgl import DGLError
 
 from ..._common.bytes import format_bytes
-from ..sharded.layout import Layout, check_split
+from ..sharded.layout import RankLayout, check_split
 from ..sharded.planned_exchange import PlannedShards, model_shards
 from .cpu import MemoryTooSmall
 from .rank_modes import Mode, column_mode, edge_mode
-from .rank_traffic import Machines, Result
+from .rank_traffic import Machines, RankResult
 from .work import Work
 
 #: What a split with more edge shards has to save: a share, and seconds. Rates
@@ -42,7 +43,7 @@ class RanksPlan:
         What is to be computed.
     machines : Machines
         The ranks, their memory, and what hosts are assumed to do.
-    result : Result
+    result : RankResult
         Where the result goes.
     modes : tuple of Mode
         All splits, with the fewest edge shards first.
@@ -55,7 +56,7 @@ class RanksPlan:
 
     work: Work
     machines: Machines
-    result: Result
+    result: RankResult
     modes: tuple[Mode, ...]
     chosen: Mode
     exact: bool
@@ -124,7 +125,7 @@ class RanksPlan:
         return sorted(shown, key=lambda mode: mode.layout.edges)
 
 
-def split_of(layout: Layout) -> str | tuple[int, int]:
+def split_of(layout: RankLayout) -> str | tuple[int, int]:
     """Name a layout as users do."""
     if layout.edges == 1:
         return "columns"
@@ -134,7 +135,7 @@ def split_of(layout: Layout) -> str | tuple[int, int]:
 def make_ranks_plan(
     work: Work,
     machines: Machines,
-    result: Result,
+    result: RankResult,
     split: Any = None,
     shards_of: ShardsOf | None = None,
 ) -> RanksPlan:
@@ -147,7 +148,7 @@ def make_ranks_plan(
         apart.
     machines : Machines
         Where.
-    result : Result
+    result : RankResult
         Where to.
     split
         As in :func:`dgl_lc.precompute.block_aggregate`: the split to use.
@@ -171,7 +172,7 @@ def make_ranks_plan(
 def list_modes(
     work: Work,
     machines: Machines,
-    result: Result,
+    result: RankResult,
     shards_of: ShardsOf | None = None,
 ) -> list[Mode]:
     """Count what every split costs, with the fewest edge shards first."""
@@ -187,7 +188,7 @@ def list_modes(
             shards = model_shards(work, edges, budget)
         else:
             shards = shards_of(edges)
-        layout = Layout(machines.ranks // edges, edges)
+        layout = RankLayout(machines.ranks // edges, edges)
         modes.append(edge_mode(work, machines, result, layout, shards))
     return modes
 

@@ -1,6 +1,6 @@
 """The sizes of what is to be computed: all that a plan depends on."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..._common.dtypes import ValueType, type_of
 from ..cpu.gather import max_width
@@ -103,6 +103,13 @@ class Work:
     def feature_rows(self) -> int:
         """Rows of the features that are needed."""
         return self.num_nodes if self.input_rows is None else self.input_rows
+
+    def on_disk(self) -> "Work":
+        """Give the same work with graph, features and result on disk."""
+        return replace(
+            self, shares_features=False, input_size=self.itemsize,
+            owned=False, expands=False, index_size=4, stored=True, mapped=True,
+        )  # fmt: skip
 
     @property
     def result_bytes(self) -> int:

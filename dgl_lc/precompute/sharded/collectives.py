@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 from dgl import DGLError
 
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ...ranks.group import Ranks
 
 
@@ -26,7 +26,7 @@ class Collectives:
         a rank has for itself is never handed to them to be sent.
     """
 
-    def __init__(self, call: Call):
+    def __init__(self, call: RankCall):
         self.call, self.ranks = call, call.ranks
         self.payload_bytes = 0
         self._device = _device_of(call.ranks)

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..._common.bytes import zeros
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ..column_blocks import Done
 from ..cpu.column_buffers import ColumnBuffers
 from ..cpu.filter_product import FilterProduct
@@ -48,14 +48,18 @@ class EdgeShardEngine:
         What to compute.
     exchange : RowExchange
         Brings the rows of other shards.
-    call : Call
+    call : RankCall
         The ranks: each says which hop it computes.
     width : int
         The most columns of a block.
     """
 
     def __init__(
-        self, shard: EdgeShard, exchange: RowExchange, call: Call, width: int
+        self,
+        shard: EdgeShard,
+        exchange: RowExchange,
+        call: RankCall,
+        width: int,
     ):
         request, work = shard.request, shard.survey.work
         self._shard, self._exchange, self._call = shard, exchange, call

@@ -10,7 +10,7 @@ Split = str | tuple[int, int] | None
 
 
 @dataclass(frozen=True)
-class Layout:
+class RankLayout:
     """A mesh of ranks: groups of them take columns, and share the edges.
 
     Rank ``c * edges + e`` computes columns that its group ``c`` has claimed,
@@ -43,19 +43,19 @@ class Layout:
         return list(range(group * self.edges, (group + 1) * self.edges))
 
 
-def check_split(split: Any, size: int) -> Layout | None:
+def check_split(split: Any, size: int) -> RankLayout | None:
     """Check what the user asked for; None to choose."""
     if split is None:
         return None
     if isinstance(split, str):
         if split == "columns":
-            return Layout(size, 1)
+            return RankLayout(size, 1)
         if split == "edges":
-            return Layout(1, size)
+            return RankLayout(1, size)
     elif isinstance(split, (tuple, list)) and len(split) == 2:
         whole = all(type(n) is int and n > 0 for n in split)
         if whole and split[0] * split[1] == size:
-            return Layout(*split)
+            return RankLayout(*split)
         raise DGLError(
             f"split={tuple(split)!r}: the product of the two should be the "
             f"number of ranks, {size}."

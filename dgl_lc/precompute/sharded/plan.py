@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 from dgl import DGLError
 
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ..planning.rank_rates import Rates, rates_with
-from ..planning.rank_traffic import Machines, Result
+from ..planning.rank_traffic import Machines, RankResult
 from ..planning.ranks import (
     RanksPlan,
     check_machines,
@@ -20,7 +20,7 @@ from ..planning.ranks import (
 from ..request import Request
 from ..survey import work_at_all_rows
 from .edge_shards import survey_shards
-from .layout import Layout, check_split
+from .layout import RankLayout, check_split
 from .planned_exchange import PlannedShards, read_shards
 
 
@@ -43,7 +43,7 @@ def plan_on_ranks(
     ranks: int,
     hosts: int,
     budget: int | None,
-    result: Result,
+    result: RankResult,
     split: Any,
     network: Any,
 ) -> RanksPlan:
@@ -68,12 +68,12 @@ def _own_budget(budgets: list[int], sharing: int, memory: int) -> int:
 
 
 def choose_layout(
-    call: Call,
+    call: RankCall,
     request: Request,
     on_device: bool,
-    result: Result,
+    result: RankResult,
     budget: int | None,
-) -> Layout:
+) -> RankLayout:
     """Choose how the ranks of a call share it, the same on all of them.
 
     From sizes alone: the graph is not read. The memory is the least that any
@@ -84,7 +84,7 @@ def choose_layout(
     found = call.gather([budget, on_device])
     if request.last == 0 or any(device for _, device in found):
         # Devices compute columns.
-        return Layout(size, 1)
+        return RankLayout(size, 1)
     known = [own for own, _ in found if own is not None]
     hosts = len(set(call.hosts))
     memory = psutil.virtual_memory().total
@@ -100,6 +100,6 @@ def choose_layout(
         if mode.fits and (whole or not mode.layout.is_mesh)
     ]
     # Where nothing fits, the split into columns says what would be enough.
-    own = choose_mode(modes).layout if modes else Layout(size, 1)
+    own = choose_mode(modes).layout if modes else RankLayout(size, 1)
     # Memory may differ between hosts.
-    return Layout(*call.gather([own.columns, own.edges])[0])
+    return RankLayout(*call.gather([own.columns, own.edges])[0])

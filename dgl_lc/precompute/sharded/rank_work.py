@@ -13,7 +13,7 @@ from dgl import DGLError
 from torch.distributed.device_mesh import init_device_mesh
 
 from ..._common.bytes import require_memory
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ...ranks.group import find_ranks
 from ..column_blocks import Done
 from ..cpu.engine import CpuExecutor
@@ -32,7 +32,7 @@ from ..sinks import Sink
 from ..survey import Survey
 from .edge_engine import EdgeShardEngine
 from .edge_shards import EdgeShard, cut_destinations, survey_shards
-from .layout import Layout, cut_columns
+from .layout import RankLayout, cut_columns
 from .row_exchange import RowExchange
 from .shard_bytes import ShardSizes, rank_bytes, sorted_blocks
 
@@ -78,7 +78,7 @@ class RankWork(Protocol):
     def held(self) -> Sequence[torch.Tensor | None]: ...
 
     def cut(
-        self, known: int | None, layout: Layout, begin: int = 0
+        self, known: int | None, layout: RankLayout, begin: int = 0
     ) -> list[tuple[int, int]]:
         """Cut the columns, the same on all ranks, and prepare for it."""
 
@@ -100,7 +100,7 @@ class CpuWork:
 
     def __init__(
         self,
-        call: Call,
+        call: RankCall,
         request: Request,
         survey: Callable[[Request, int | None, bool], Survey],
         options: Options,
@@ -135,7 +135,7 @@ class CpuWork:
         return too_small(self._work, self._budget, extra)
 
     def cut(
-        self, known: int | None, layout: Layout, begin: int = 0
+        self, known: int | None, layout: RankLayout, begin: int = 0
     ) -> list[tuple[int, int]]:
         """Cut the columns, the same on all ranks, and prepare for it."""
         call, work = self._call, self._work
@@ -180,7 +180,7 @@ class DeviceWork:
 
     held: tuple = (None,)
 
-    def __init__(self, call: Call, request: Request, device: Device,
+    def __init__(self, call: RankCall, request: Request, device: Device,
                  options: Options):  # fmt: skip
         self._call = call
         self._executor = DeviceExecutor(
@@ -189,7 +189,7 @@ class DeviceWork:
         self._work = self._executor.plan.work
 
     def cut(
-        self, known: int | None, layout: Layout, begin: int = 0
+        self, known: int | None, layout: RankLayout, begin: int = 0
     ) -> list[tuple[int, int]]:
         """Cut the columns, the same on all ranks."""
         width = self._executor.plan.column_width
@@ -214,12 +214,12 @@ class DeviceWork:
 
 
 def make_work(
-    call: Call,
+    call: RankCall,
     request: Request,
     device: Device | None,
     survey: Callable[[Request, int | None, bool], Survey],
     options: Options,
-    layout: Layout,
+    layout: RankLayout,
     extra: Extra = lambda width: 0,
 ) -> RankWork:
     """Choose how this rank computes."""
@@ -235,10 +235,10 @@ class EdgeWork:
 
     def __init__(
         self,
-        call: Call,
+        call: RankCall,
         request: Request,
         options: Options,
-        layout: Layout,
+        layout: RankLayout,
         extra: Extra,
     ):
         self._call, self._request, self._extra = call, request, extra
@@ -299,7 +299,7 @@ class EdgeWork:
         return self._exchange.payload_bytes
 
     def cut(
-        self, known: int | None, layout: Layout, begin: int = 0
+        self, known: int | None, layout: RankLayout, begin: int = 0
     ) -> list[tuple[int, int]]:
         """Cut the columns, the same on all ranks, and prepare for it."""
         work = self._work
@@ -344,7 +344,7 @@ _groups: dict[tuple[int, int, int], dist.ProcessGroup] = {}
 
 
 @contextlib.contextmanager
-def _group_call(call: Call, layout: Layout) -> Iterator[Call]:
+def _group_call(call: RankCall, layout: RankLayout) -> Iterator[RankCall]:
     """Give a call of the ranks that share the edges with this one."""
     if layout.columns == 1:
         yield call
@@ -363,5 +363,5 @@ def _group_call(call: Call, layout: Layout) -> Iterator[Call]:
         _groups[key] = mesh.get_group("e")
     members = find_ranks(_groups[key])
     assert members is not None
-    with Call(members, call.name) as found:
+    with RankCall(members, call.name) as found:
         yield found

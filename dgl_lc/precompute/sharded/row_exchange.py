@@ -21,7 +21,7 @@ from dgl import DGLError
 
 from ..._common.bytes import zeros
 from ..._common.rows import COPY_ROWS, copy_rows
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from .collectives import Collectives
 from .edge_shards import EdgeShard
 
@@ -90,7 +90,7 @@ class RowExchange:
     ----------
     shard : EdgeShard
         This rank's shard: the number of a shard is that of its rank.
-    call : Call
+    call : RankCall
         The ranks, one for each shard.
     piece_bytes : int
         The most bytes of a buffer to send from or to receive into, the same
@@ -104,7 +104,7 @@ class RowExchange:
     """
 
     def __init__(
-        self, shard: EdgeShard, call: Call, piece_bytes: int = PIECE_BYTES
+        self, shard: EdgeShard, call: RankCall, piece_bytes: int = PIECE_BYTES
     ):
         assert call.ranks.rank == shard.number
         assert call.ranks.size == len(shard.bounds) - 1

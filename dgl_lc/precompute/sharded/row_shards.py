@@ -18,14 +18,14 @@ from dgl import DGLError
 
 from ..._common.rows import copy_rows, empty
 from ...hops import HopFeatures
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ...storage.folder import is_whole
 from ...storage.hop_store import find_store, open_hop_store
 from ...storage.write_hops import StoreWriter
 from ..overflow import OverflowCheck
 from ..request import Request
 from .collectives import Collectives
-from .layout import Layout
+from .layout import RankLayout
 
 #: Bytes that a rank sends at a time, and as many that it receives.
 PIECE_BYTES = 1 << 24
@@ -218,7 +218,7 @@ class RowShardSink:
     """Exchanges the columns that ranks have computed, one turn at a time.
 
     It is the sink of this rank's executor. A turn is a unit of columns for
-    each group of ranks (:class:`.layout.Layout`).
+    each group of ranks (:class:`.layout.RankLayout`).
 
     Parameters
     ----------
@@ -229,9 +229,9 @@ class RowShardSink:
 
     def __init__(
         self,
-        call: Call,
+        call: RankCall,
         request: Request,
-        layout: Layout,
+        layout: RankLayout,
         target: RowTarget,
         held: torch.Tensor | None = None,
     ):

@@ -10,17 +10,17 @@ import torch
 
 from ..._common.rows import empty
 from ...hops import HopFeatures
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ...storage.assemble_hops import Part
 from ...storage.keys import is_unread
 from ...storage.row_shard_folders import shard_folder
 from ..column_blocks import Done, progress_bar
 from ..device.protocol import Device
-from ..planning.rank_traffic import Result
+from ..planning.rank_traffic import RankResult
 from ..request import Request
 from ..sinks import StoreSink
 from ..survey import Survey
-from .layout import Layout, check_split
+from .layout import RankLayout, check_split
 from .plan import choose_layout
 from .rank_work import Options, RankWork, make_work
 from .row_shards import (
@@ -39,7 +39,7 @@ SurveyOf = Callable[[Request, int | None, bool], Survey]
 
 
 def aggregate_on_ranks(
-    call: Call,
+    call: RankCall,
     request: Request,
     device: Device | None,
     survey: SurveyOf,
@@ -49,18 +49,18 @@ def aggregate_on_ranks(
     layout = check_split(options.split, call.ranks.size)
     _agree_on_call(call, request, options)
     if layout is None:
-        result = Result(options.out is not None, options.shared)
+        result = RankResult(options.out is not None, options.shared)
         layout = choose_layout(
             call, request, device is not None, result, options.budget
         )
     elif request.last == 0:
-        layout = Layout(call.ranks.size, 1)
+        layout = RankLayout(call.ranks.size, 1)
     if options.out is None or not options.shared:
         return _to_row_shards(call, request, device, survey, options, layout)
     return _to_shared_store(call, request, device, survey, options, layout)
 
 
-def _agree_on_call(call: Call, request: Request, options: Options) -> None:
+def _agree_on_call(call: RankCall, request: Request, options: Options) -> None:
     """Refuse different calls on ranks, before any work."""
     head = request.store_head()
     features = head.made_from["features"]
@@ -88,12 +88,12 @@ def _agree_on_call(call: Call, request: Request, options: Options) -> None:
 
 
 def _to_shared_store(
-    call: Call,
+    call: RankCall,
     request: Request,
     device: Device | None,
     survey: SurveyOf,
     options: Options,
-    layout: Layout,
+    layout: RankLayout,
 ) -> HopFeatures:
     """Write one store, in a folder that all ranks see."""
     assert options.out is not None
@@ -117,10 +117,10 @@ def _to_shared_store(
 
 
 def _write_parts(
-    call: Call,
+    call: RankCall,
     request: Request,
     store: SharedStore,
-    layout: Layout,
+    layout: RankLayout,
     work: RankWork,
     units: list[tuple[int, int]],
     options: Options,
@@ -161,12 +161,12 @@ def _write_parts(
 
 
 def _to_row_shards(
-    call: Call,
+    call: RankCall,
     request: Request,
     device: Device | None,
     survey: SurveyOf,
     options: Options,
-    layout: Layout,
+    layout: RankLayout,
 ) -> HopFeatures:
     """Give each rank its rows, in memory or in a store of its own."""
     rank, size = call.ranks.rank, call.ranks.size
@@ -202,10 +202,10 @@ def _to_row_shards(
 
 
 def _exchange_rows(
-    call: Call,
+    call: RankCall,
     request: Request,
     target: MemoryRows | StoredRows,
-    layout: Layout,
+    layout: RankLayout,
     work: RankWork,
     units: list[tuple[int, int]],
     options: Options,
@@ -242,7 +242,7 @@ def _keep_features(
 
 @contextmanager
 def _bar_of_all(
-    call: Call, total: int, progress: bool | None
+    call: RankCall, total: int, progress: bool | None
 ) -> Iterator[Done]:
     """Show what all ranks have done, on rank 0."""
     if call.ranks.rank > 0:

@@ -21,7 +21,7 @@ import torch
 from dgl import DGLError
 
 from ...graph_counts import GraphCounts
-from ...ranks.call import Call
+from ...ranks.call import RankCall
 from ...storage.assemble_hops import Part, byte_ranges, rows_of, write_range
 from ...storage.folder import is_whole
 from ...storage.free_disk import check_free
@@ -30,7 +30,7 @@ from ...storage.manifest import STATE
 from ...storage.merge_hops import remove_store
 from ...storage.write_hops import StoreWriter, disk_bytes
 from .collectives import Collectives
-from .layout import Layout
+from .layout import RankLayout
 
 #: Seconds for which a rank waits to see what rank 0 has written.
 _SEEN_SECONDS = 15.0
@@ -55,11 +55,11 @@ class SharedStore:
 
     def __init__(
         self,
-        call: Call,
+        call: RankCall,
         folder: Path,
         head: StoreHead,
         nodes: torch.Tensor | None,
-        layout: Layout,
+        layout: RankLayout,
         resume: bool,
     ):
         self._call, self._folder, self._layout = call, folder, layout
@@ -256,7 +256,7 @@ class SharedStore:
 
 
 def _collect(
-    call: Call, own: np.ndarray, starts: np.ndarray
+    call: RankCall, own: np.ndarray, starts: np.ndarray
 ) -> np.ndarray | None:
     """Send the checksums of all ranks to rank 0, in pieces."""
     collectives = Collectives(call)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dgl_lc.precompute import plan
 from dgl_lc.precompute.planning.cpu import MemoryTooSmall
 from dgl_lc.precompute.planning.rank_rates import Rates, parse_rate
-from dgl_lc.precompute.planning.rank_traffic import Machines, Result
+from dgl_lc.precompute.planning.rank_traffic import Machines, RankResult
 from dgl_lc.precompute.planning.ranks import list_modes, make_ranks_plan
 from dgl_lc.precompute.planning.work import Work
 from dgl_lc.precompute.sharded.planned_exchange import model_shards
@@ -25,7 +25,7 @@ PAPERS = Work(
     kept_hops=(0, 1, 2, 3), shares_features=False, owned=False, index_size=4,
     stored=True, mapped=True,
 )  # fmt: skip
-STORE = Result(stored=True, shared=True)
+STORE = RankResult(stored=True, shared=True)
 
 
 def machines(ranks, hosts=None, memory=56 * 10**9, **options):
@@ -94,7 +94,7 @@ def test_the_split_that_was_asked_for_is_planned():
 @pytest.mark.parametrize("stored", [True, False])
 def test_what_is_said_to_be_enough_is_enough(owned, split, stored):
     work = dataclasses.replace(PAPERS, owned=owned, mapped=not owned)
-    result = Result(stored, True)
+    result = RankResult(stored, True)
     with pytest.raises(MemoryTooSmall, match="would be enough") as error:
         make_ranks_plan(work, machines(4, memory=2**20), result, split)
     enough = error.value.enough
@@ -113,7 +113,7 @@ def test_the_model_is_within_its_bound(n, m, K, ranks, whole, owned):
         kept_hops=tuple(range(K + 1)),
     )  # fmt: skip
     here = machines(ranks, memory=2**50)
-    for mode in list_modes(work, here, Result(False, True)):
+    for mode in list_modes(work, here, RankResult(False, True)):
         assert len(mode.sent_bytes) == ranks
         assert max(mode.sent_bytes) <= mode.most_sent
         assert mode.fits

@@ -13,7 +13,7 @@ from dgl_lc.precompute.sharded.edge_engine import EdgeShardEngine
 from dgl_lc.precompute.sharded.edge_shards import EdgeShard, cut_destinations
 from dgl_lc.precompute.sharded.row_exchange import PIECE_BYTES, RowExchange
 from dgl_lc.precompute.survey import survey
-from dgl_lc.ranks.call import Call
+from dgl_lc.ranks.call import RankCall
 from dgl_lc.ranks.group import Ranks
 from dgl_lc.storage.disk_graph import DiskGraph
 from dgl_lc.testing.random_graphs import make_features
@@ -163,7 +163,7 @@ def this_call(name="test"):
     ranks = Ranks(
         dist.get_rank(), dist.get_world_size(), dist.group.WORLD, store
     )
-    return Call(ranks, name)
+    return RankCall(ranks, name)
 
 
 def run_shard(case, request, call):

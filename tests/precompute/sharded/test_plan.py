@@ -8,11 +8,11 @@ import torch.distributed as dist
 from dgl_lc._common.threads import num_threads
 from dgl_lc.precompute import block_aggregate, open_store, plan
 from dgl_lc.precompute.planning.cpu import MemoryTooSmall
-from dgl_lc.precompute.planning.rank_traffic import Result
+from dgl_lc.precompute.planning.rank_traffic import RankResult
 from dgl_lc.precompute.request import Request
 from dgl_lc.precompute.sharded import plan as planning
 from dgl_lc.precompute.sharded import rank_work, run
-from dgl_lc.ranks.call import Call
+from dgl_lc.ranks.call import RankCall
 from dgl_lc.ranks.group import find_ranks
 from dgl_lc.testing.run_ranks import run_ranks
 
@@ -133,10 +133,10 @@ def _choices(budgets):
     request = Request.of(*args, "both", True, None, None, None, None)
     found = []
     for own, device in budgets:
-        with Call(find_ranks(), "test") as call:
+        with RankCall(find_ranks(), "test") as call:
             rank = dist.get_rank()
             layout = planning.choose_layout(
-                call, request, device == rank, Result(True, True), own[rank]
+                call, request, device == rank, RankResult(True, True), own[rank]
             )
             found.append((layout.columns, layout.edges))
     return found
