@@ -323,9 +323,9 @@ def plan(
     >>> p = plan(g, torch.ones(1000, 64), K=2, hops=[2], memory="8MiB")
     >>> p.num_edge_blocks, p.num_column_blocks, p.peak_bytes <= 8 * 2**20
     (1, 1, True)
-    >>> p = plan(g, torch.ones(1000, 64), K=2, ranks=4, memory="8MiB")
-    >>> p.split, p.peak_bytes <= 8 * 2**20
-    ('columns', True)
+    >>> p = plan(g, torch.ones(1000, 64), K=2, ranks=4, stored=True)
+    >>> p.split, p.sent_bytes
+    ('columns', (0, 0, 0, 0))
     """
     budget = None if memory is None else parse_bytes(memory)
     if ranks is not None:

@@ -1,7 +1,6 @@
 """``dgl-lc predict``."""
 
 import csv
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from dgl_lc.cli import main
 from dgl_lc.data import block_model, save_npz
 from dgl_lc.nn import SGC
 from dgl_lc.precompute import block_aggregate
-from dgl_lc.training import predict, save_model
+from dgl_lc.training import computed_blocks, predict, save_model
 
 DATA = block_model(200, num_feats=8)
 NAMES = [f"kind {number}" for number in range(DATA.num_classes)]
@@ -100,9 +99,7 @@ def test_bad_flags_are_named(call, flags, message, tmp_path, refused):
 
 @pytest.mark.filterwarnings("default")
 def test_warnings_are_lines(call, tmp_path, capsys, monkeypatch):
-    # The function has the name of its module.
-    module = sys.modules["dgl_lc.training.write_predictions"]
-    monkeypatch.setattr(module, "_most_rows", lambda *_: 100)
+    monkeypatch.setattr(computed_blocks, "_most_rows", lambda *_: 100)
     assert main([*call, str(tmp_path / "p.csv")]) == 0
     captured = capsys.readouterr()
     notes = [x for x in captured.out.splitlines() if x.startswith("note: ")]
