@@ -246,6 +246,31 @@ class Recorder:
             return self.number(nodes) * times
         return size
 
+    def shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        """Return the sizes of a tensor, followed if they are the graph's."""
+        return tuple(
+            self._size(tensor, dim, size)
+            for dim, size in enumerate(shape_of(tensor))
+        )
+
+    def _size(self, tensor: torch.Tensor, dim: int, size: int) -> int:
+        """Return a size of a tensor, followed if it is one of the graph's.
+
+        Indices made of the graph, as of edges in both directions, may have
+        any size: no width is as large as the number of nodes.
+        """
+        found = self.number(size)
+        ids = tensor.dtype in (torch.int64, torch.int32) and self.knows(tensor)
+        if is_followed(found) or not ids or size <= self._num_nodes:
+            return found
+        value = self.value_of(tensor)
+        if not value.static or value.op != "call":
+            return found
+        asked = torch.Tensor.size
+        return self.follow(
+            size, self.add("call", asked, (value, dim), {}, size)
+        )
+
     def follow(self, number: Any, value: Value) -> Any:
         """Return a number that remembers its value."""
         if isinstance(number, bool) or not isinstance(number, (int, float)):
