@@ -16,6 +16,21 @@ _BY_FEATURES = frozenset({
 _DROP_NODES = frozenset({"DropNode", "NodeShuffle", "FeatMask"})
 
 
+def refuse_hidden_graph(
+    submodule: str, name: str, function: str = "", line: Line | None = None
+) -> NoReturn:
+    """Refuse a graph that is neither an argument nor an attribute."""
+    reads = f"{function} reads" if function else "forward reads"
+    refuse(
+        causes.WRONG_CALL, submodule, f"the graph {name}",
+        f"is neither an argument nor an attribute of the model: {reads} it "
+        f"from a global name or an enclosing function, where no other graph "
+        f"can take its place while the model is traced",
+        f"Pass the graph to forward, lc_transform(model, {name}, x), or hold "
+        f"it on the model: self.graph = {name}", line,
+    )  # fmt: skip
+
+
 def refuse_made_graph(
     submodule: str, function: str, line: Line | None
 ) -> NoReturn:

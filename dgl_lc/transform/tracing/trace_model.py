@@ -9,6 +9,8 @@ from torch import nn
 from .. import causes
 from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
+from .hidden_graphs import hidden_graph
+from .made_graphs import refuse_hidden_graph
 from .message_tracer import MessageTracer
 from .model_call import ModelCall
 from .user_lines import call_model, failing_line
@@ -79,6 +81,11 @@ def run(
     except LCError:
         raise
     except Exception as error:
+        hidden = hidden_graph(model)
+        if hidden is not None:
+            refuse_hidden_graph(
+                tracer.failed_in, *hidden, line=failing_line(error)
+            )
         raise refusal(
             causes.FAILS_ON_PROBE, tracer.failed_in, type(error).__name__,
             f"the model does not run on another graph with the same kind of "
