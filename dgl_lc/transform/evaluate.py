@@ -14,6 +14,7 @@ from . import causes
 from .matrix_filters import graph_of_matrix
 from .memory_count import MemoryCount
 from .refusals import refuse, refuse_value
+from .scattered_edges import graph_of_indices
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.graph_transforms import COMPUTED, compute_graph
 from .tracing.model_call import ModelCall
@@ -78,6 +79,9 @@ class Evaluator:
         """Derive a graph from another."""
         if name == "matrix":
             return graph_of_matrix(self(args))
+        if name == "indexed":
+            ends = [self(end) for end in args]
+            return graph_of_indices(ends[0], ends[1], source)
         if name in COMPUTED:
             # Most of these make matrices of nodes by nodes.
             size = 16 * source.num_nodes() ** 2
@@ -156,7 +160,9 @@ class Evaluator:
         if value.example.layout is not torch.strided:
             # A matrix of the graph has a number and two ids for each edge.
             return (edges + nodes) * (value.example.element_size() + 16)
-        sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
+        # A size that is not known may be that of edges in both directions,
+        # with a self-loop for each node.
+        sizes = {"N": nodes, "E": edges, None: 2 * edges + nodes}
 
         def size(dim: Any) -> int:
             if isinstance(dim, PerNode):

@@ -4,7 +4,8 @@ A message that a user computes for each edge is often a sum of terms, each of
 them a fixed weight times a value of the edge's source or target:
 
 - f(h_u), for any function f of each row, is f on nodes, then a copy to edges;
-- W (w_e h_u), for linear functions, is w_e times (W h) of the source.
+- W (w_e h_u), for linear functions, is w_e times (W h) of the source;
+- a bias b, or any other value that does not depend on nodes, is b itself.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from torch import nn
 from .linearity import LINEAR
 from .made_values import MadeValues
 from .recognise import OperationKinds
-from .scattered_edges import copied_rows
+from .scattered_edges import Ends, copied_rows, of_edges
 from .tracing.typed_products import typed_product
 from .tracing.values import Value, after_parts, arguments_of, replace
 
@@ -26,7 +27,8 @@ class Term(NamedTuple):
     """A term of a message: a weight times a value of one end of the edge.
 
     ``rows`` is the value of nodes, and ``end`` is "u" or "v"; for a static
-    value of edges, ``rows`` is that value, and ``end`` is "e".
+    value of edges, ``rows`` is that value, and ``end`` is "e". For a bias,
+    which is the same on every edge, ``rows`` is the bias, and ``end`` is "1".
     """
 
     factor: float
@@ -43,9 +45,11 @@ class TermFinder:
     """Finds the terms of messages that are sent on one graph."""
 
     def __init__(
-        self, graph: Any, values: MadeValues, kinds: OperationKinds
-    ) -> None:
+        self, graph: Any, values: MadeValues, kinds: OperationKinds,
+        ends: Ends | None = None,
+    ) -> None:  # fmt: skip
         self._graph, self._values, self._kinds = graph, values, kinds
+        self._ends = ends
         self._forms: dict[int, Form] = {}
 
     def of(self, value: Value) -> Form:
@@ -55,13 +59,13 @@ class TermFinder:
     def _parts(self, value: Value) -> list[Value]:
         if value.op not in ("call", "module"):
             return []
-        return [v for v in arguments_of(value) if "E" in v.dims]
+        return [v for v in arguments_of(value) if of_edges(v)]
 
     def _terms(self, value: Value) -> Form:
         """Return the terms of a value, whose parts are known."""
-        if value.trouble or value.dims[:1] != ("E",):
+        if value.trouble or not of_edges(value):
             return None
-        copied = copied_rows(value)
+        copied = copied_rows(value, self._ends)
         if copied is not None and copied[0] == self._graph:
             _, end, rows = copied
             return [Term(1.0, end, rows)]
@@ -96,7 +100,7 @@ class TermFinder:
 
     def _known(self, arg: Any) -> Form:
         """Return the terms of an argument, which are known."""
-        if not isinstance(arg, Value) or arg.dims[:1] != ("E",):
+        if not isinstance(arg, Value) or not of_edges(arg):
             return None
         return self._forms.get(arg.id)
 
@@ -124,9 +128,11 @@ class TermFinder:
         """Return the terms of a sum, a product or a quotient."""
         (a, b), (x, y) = forms, args
         if op in ("add", "sub"):
+            a, b = a or _bias(x), b or _bias(y)
             if a is None or b is None:
                 return None
-            if any(len(arg.dims) != len(dims) for arg in args):
+            of_edges = [arg for arg in args if arg.data]
+            if any(len(arg.dims) != len(dims) for arg in of_edges):
                 return None
             sign = 1.0 if op == "add" else -1.0
             return [*a, *(_scaled(b, sign) or [])]
@@ -156,7 +162,7 @@ class TermFinder:
             return None
         if any(d != 1 for d in arg.dims[1:]) or not form or len(form) > 1:
             return None
-        if arg.dims[0] == "E":
+        if of_edges(arg):
             return arg
         end = form[0].end
         op, place = ("copy_lhs", 0) if end == "u" else ("copy_rhs", 1)
@@ -184,7 +190,7 @@ class TermFinder:
     ) -> Form:
         """Return the terms of a product with the matrix of an edge's type."""
         form = self._known(rows)
-        if not form or any(term.end == "e" for term in form):
+        if not form or any(term.end in "e1" for term in form):
             return None
         if not isinstance(types, Value) or types.dims != ("E",):
             return None
@@ -245,7 +251,7 @@ class TermFinder:
         It is applied to values of nodes instead. If the message is more than
         a copy of one end's value, the function has to be linear.
         """
-        parts = [v for v in arguments_of(value) if "E" in v.dims]
+        parts = [v for v in arguments_of(value) if of_edges(v)]
         forms = [self._known(part) for part in parts]
         if not isinstance(value.example, torch.Tensor) or not parts:
             return None
@@ -257,7 +263,7 @@ class TermFinder:
             for form, term in zip(forms, firsts, strict=True)
         )
         ends = {term.end for term in firsts}
-        if plain and len(ends) == 1 and "e" not in ends:
+        if plain and len(ends) == 1 and not ends & {"e", "1"}:
             rows = {p: t.rows for p, t in zip(parts, firsts, strict=True)}
             made = self._on_nodes(value, rows)
             (end,) = ends
@@ -265,41 +271,45 @@ class TermFinder:
         if len(set(parts)) > 1 or value.static:
             return None
         found: list[Term] = []
-        without_bias = self._without_bias(value)
+        split = self._without_bias(value)
         for term in forms[0] or ():
-            if term.end == "e":
+            if term.end in "e1":
                 return None
             rows = {parts[0]: term.rows}
-            if without_bias is not None and not found:
+            if split is not None and not found and term[::3] == (1.0, None):
                 # The bias of a layer is added once, with the first term.
-                if term[::3] != (1.0, None):
-                    return None
                 made = self._on_nodes(value, rows)
             else:
-                made = self._on_nodes(without_bias or value, rows)
+                made = self._on_nodes(split[0] if split else value, rows)
                 if made is not None and self._kinds.of(made) != LINEAR:
                     return None
+                if split is not None and not found:
+                    found.append(Term(1.0, "1", split[1]))
             if made is None:
                 return None
             found.append(term._replace(rows=made))
         return found
 
-    def _without_bias(self, value: Value) -> Value | None:
-        """Return a linear layer with a bias as one without, if it is one."""
+    def _without_bias(self, value: Value) -> tuple[Value, Value] | None:
+        """Return (layer without a bias, bias) of a linear layer with one."""
         linear = nn.functional.linear
         if value.op == "module":
             module = self._kinds.module(value)
             if not isinstance(module, nn.Linear) or module.bias is None:
                 return None
             weight = self._values.parameter(f"{value.target}.weight", value)
+            bias = self._values.parameter(f"{value.target}.bias", value)
             args = (value.args[0], weight)
         elif value.target is linear and len(value.args) == 3:
-            args = value.args[:2]
+            args, bias = value.args[:2], value.args[2]
         else:
             return None
-        return dataclasses.replace(
+        if not isinstance(bias, Value) or bias.data:
+            return None
+        layer = dataclasses.replace(
             value, op="call", target=linear, args=args, kwargs={}
         )
+        return layer, bias
 
     def _joined(self, value: Value) -> Form:
         """Return the terms of joined columns, each beside columns of zeros."""
@@ -311,7 +321,7 @@ class TermFinder:
         found: list[Term] = []
         for place, part in enumerate(parts):
             form = self._known(part)
-            if not form or any(term.end == "e" for term in form):
+            if not form or any(term.end in "e1" for term in form):
                 return None
             around = (sum(widths[:place]), sum(widths[place + 1 :]))
             for term in form:
@@ -354,6 +364,15 @@ def _scaled(form: Form, factor: float) -> Form:
     if form is None:
         return None
     return [term._replace(factor=factor * term.factor) for term in form]
+
+
+def _bias(arg: Any) -> Form:
+    """Return the term of a value that is the same on every edge."""
+    if not isinstance(arg, Value) or arg.data or arg.random or arg.trouble:
+        return None
+    if not isinstance(arg.example, torch.Tensor):
+        return None
+    return [Term(1.0, "1", arg)]
 
 
 def _same_width(arg: Value, dims: tuple) -> bool:

@@ -20,7 +20,7 @@ from . import causes
 from .causes import Cause
 from .find_roots import Root, picks_by_learned
 from .refusals import Problem
-from .tracing.values import Trace, Value, arguments_of, values_in
+from .tracing.values import PerNode, Trace, Value, arguments_of, values_in
 
 
 class Around:
@@ -289,6 +289,26 @@ def _dense_matrix(root: Root, around: Around) -> Problem | None:
         "adjacency matrix",
         "Pass a graph, and aggregate with update_all or dgl.ops.copy_u_sum "
         "(u_mul_e_sum with edge weights)",
+    )  # fmt: skip
+
+
+@names
+def _blocks_of_rows(root: Root, around: Around) -> Problem | None:
+    """Name heads that lie below each other, in blocks of all nodes."""
+    value = root.value
+    name = value.name.strip("_")
+    rows = (*value.dims, None)[0]
+    if name not in ("cat", "concat", "concatenate", "vstack"):
+        return None
+    if not isinstance(rows, PerNode):
+        return None
+    return _as(
+        root, causes.MIXED_NODES, f"{name} of {rows.rows} blocks of rows",
+        "puts blocks with the rows of all nodes below each other, and what is "
+        "then done is not done to each block alone (a graph or an index of "
+        "all blocks, a norm over them)",
+        "Put heads side by side: columns, or h.view(N, heads, -1), are "
+        "aggregated all at once",
     )  # fmt: skip
 
 

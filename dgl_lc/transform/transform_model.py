@@ -19,6 +19,7 @@ from .evaluate import Evaluator, check_guards
 from .joined_rows import split_joined_rows
 from .lc_version import LCVersion
 from .model_inputs import name_inputs, needs_of
+from .own_failure import own_failure
 from .push import push
 from .recognise import OperationKinds
 from .refusals import LCError, Problem, first_line, refusal, refuse
@@ -147,6 +148,10 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
+                if error.code == causes.FAILS_ON_PROBE.code:
+                    failed = own_failure(call, error.submodule)
+                    if failed is not None:
+                        raise failed from failed.__cause__
                 problems = _all_problems(call, options, error)
                 raise LCError(problems) from error.__cause__
 

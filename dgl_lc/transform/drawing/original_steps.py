@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import nn
 
+from ..feature_names import source_name
 from ..filter_words import Diagonal, NormedAggregate, units_of
 from ..find_filters import FilterFinder
-from ..model_inputs import FilterNames, source_name
+from ..model_inputs import FilterNames
 from ..pushed import Pushed
 from ..tracing.values import Trace, Value, arguments_of, values_in
 from .boxes import AGGREGATION, OPERATIONS, SOURCE, TIMES

@@ -14,6 +14,8 @@ from ...storage.disk_graph import DiskGraph
 from .. import causes
 from ..refusals import refuse
 from .call_leaves import named_leaves
+from .hidden_graphs import hidden_graph
+from .made_graphs import refuse_hidden_graph
 
 #: Modules around a model, and the attribute that has the model itself.
 _WRAPPERS = {
@@ -95,6 +97,9 @@ def check_features(args: tuple, kwargs: dict, may_be_arrays: bool) -> None:
 
 def refuse_without_graph(model: nn.Module, args: tuple) -> NoReturn:
     """Refuse a call without a graph: there is nothing to transform."""
+    hidden = hidden_graph(model)
+    if hidden is not None:
+        refuse_hidden_graph("", *hidden)
     layers = [
         name
         for name, module in model.named_modules()

@@ -11,7 +11,8 @@ from dgl.base import is_all
 
 from .. import causes
 from ..refusals import LCError
-from .made_graphs import refuse_made_graph
+from .hidden_graphs import name_of_graph
+from .made_graphs import refuse_hidden_graph, refuse_made_graph
 from .recorder import hidden
 from .torch_tracer import TorchTracer
 from .user_lines import function_of_dgl, user_line
@@ -90,6 +91,9 @@ class GraphTracer(TorchTracer):
             return self._graphs[id(index)][1]
         if id(index) in self._made:
             raise self._made[id(index)][1]
+        name = name_of_graph(index)
+        if name:
+            refuse_hidden_graph(self.where, name, line=user_line())
         return refuse_made_graph(self.where, "", user_line())
 
     def blame(self, graph: dgl.DGLGraph, error: LCError) -> None:
@@ -110,11 +114,15 @@ class GraphTracer(TorchTracer):
             self.blame(result, error)
         return result
 
-    def note_made(self, graph: dgl.DGLGraph) -> None:
-        """Remember where a graph is made that no key is known of."""
+    def note_made(self, graph: dgl.DGLGraph, method: str = "") -> None:
+        """Remember where a graph is made that no key is known of.
+
+        ``method`` is the method of the graph that made it, if it was one.
+        """
         if id(graph._graph) not in self._graphs:
+            function = function_of_dgl() or method
             try:
-                refuse_made_graph(self.where, function_of_dgl(), user_line())
+                refuse_made_graph(self.where, function, user_line())
             except LCError as error:
                 self.blame(graph, error)
 

@@ -204,10 +204,16 @@ def _with_all_kinds(
     return found.sort().values if is_sorted and len(kinds) > 1 else found
 
 
-def copy_model(call: ModelCall) -> nn.Module:
-    """Copy the model and its parameters, but not its graphs and features."""
+def copy_model(
+    call: ModelCall, instead: dict[int, Any] | None = None
+) -> nn.Module:
+    """Copy the model and its parameters, but not its graphs and features.
+
+    ``instead`` has other graphs and features to hold, by the ids of its own.
+    """
     kept = [*call.graphs.values(), *call.inputs.values()]
-    return _copy(call.model, {id(item): item for item in kept})
+    memo = {id(item): item for item in kept}
+    return _copy(call.model, {**memo, **(instead or {})})
 
 
 def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:

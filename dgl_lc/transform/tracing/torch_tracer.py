@@ -16,6 +16,7 @@ from ...nn.dropout import Dropout
 from ...row_programs.in_autocast import InAutocast, active_autocast
 from .. import causes
 from ..refusals import LCError
+from . import matrix_rules  # noqa: F401 (adds its rules)
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
@@ -83,7 +84,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         with hidden():
             size = len(item)
         if isinstance(item, torch.Tensor) and not called_by_dgl():
-            return self.number(size)
+            return self.shape(item)[0]
         return size
 
     def call(self, call: TorchCall) -> Any:
