@@ -46,6 +46,7 @@ SEVERAL = {
     "five_problems_at_once": ["LC004", "LC014", "LC011", "LC006", "LC013"],
     "reduce_by_max": ["LC006"] * 2, "reduce_by_median": ["LC006"] * 2,
     "reduce_by_attention": ["LC004"] * 2,
+    "heads_in_a_batch_of_graphs": ["LC008", "LC029"],
     "reduce_sorted_messages": ["LC006"] * 2,
     "reduce_with_a_branch_on_the_degree": ["LC006"] * 2,
 }  # fmt: skip
