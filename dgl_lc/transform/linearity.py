@@ -1,6 +1,7 @@
 """Testing on random numbers whether an operation is linear in its rows."""
 
 from collections.abc import Callable
+from math import isfinite
 
 import torch
 
@@ -26,11 +27,18 @@ def linearity(
     rows = torch.arange(11)
     seed = int(torch.randint(2**31, (), generator=generator))
 
+    known: dict[tuple, torch.Tensor] = {}
+
+    def draw(shape: torch.Size, add: int) -> torch.Tensor:
+        """Draw random numbers, the same ones for the same shape."""
+        if (shape, add) not in known:
+            made = torch.Generator().manual_seed(seed + add + shape.numel())
+            known[shape, add] = torch.randn(shape, generator=made)
+        return known[shape, add]
+
     def noise(scale: float, add: int) -> Callable:
         def change(tensor: torch.Tensor) -> torch.Tensor:
-            made = torch.Generator().manual_seed(seed + add + tensor.numel())
-            drawn = torch.randn(tensor.shape, generator=made)
-            return (scale * drawn).to(tensor)
+            return (scale * draw(tensor.shape, add)).to(tensor)
 
         return change
 
@@ -78,5 +86,10 @@ def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
 
 def _size(tensor: torch.Tensor) -> float:
     """Return the largest absolute value of the finite numbers."""
+    if not tensor.numel():
+        return 0.0
+    largest = float(tensor.abs().max())
+    if isfinite(largest):
+        return largest
     finite = tensor[torch.isfinite(tensor)].abs()
     return float(finite.max()) if finite.numel() else 0.0

@@ -125,6 +125,16 @@ def sums_over_outgoing_edges():
     return _case(body)
 
 
+@transformed("S x")
+def ends_of_another_type():
+    def body(self, g, x):
+        u, v = (ends.long() for ends in g.edges())
+        h = F.relu(self.before(x))
+        return self.after(torch.zeros_like(h).index_add(0, v, h[u]))
+
+    return _case(body, lambda g, x: ((g.int(), x), {}))
+
+
 def _weights(g, x):
     g.edata["w"] = torch.linspace(0.1, 1, g.num_edges()).to(x)[:, None]
     return (g, x), {}

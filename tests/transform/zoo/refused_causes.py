@@ -359,3 +359,26 @@ def heads_below_each_other_by_indices():
         return torch.cat(h.split(g.num_nodes(), 0), 1)
 
     return _case(body)
+
+
+@refused("index_add of messages", "weights are learned", "LC005")
+def learned_weights_by_indices():
+    def body(self, g, x):
+        h = self.enc(g, x)
+        row, col = g.adj_external().coalesce().indices()
+        weight = torch.sigmoid((h[row] * h[col]).sum(1, keepdim=True))
+        return torch.zeros_like(h).index_add(0, row, h[col] * weight)
+
+    return _case(body)
+
+
+@refused("scatter_reduce (mean)", "is not a sum", "LC006")
+def mean_by_scatter_reduce():
+    def body(self, g, x):
+        h = self.enc(g, x)
+        u, v = g.edges()
+        places = v[:, None].expand(-1, HID)
+        start = torch.zeros_like(h)
+        return start.scatter_reduce(0, places, h[u], "mean", include_self=False)
+
+    return _case(body)
