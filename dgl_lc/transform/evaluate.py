@@ -52,6 +52,7 @@ class Evaluator:
         self._values: dict[int, Any] = {}
         self._graphs: dict[Any, dgl.DGLGraph] = {}
         self._sorted: set[Any] = set()
+        self._degrees: dict[tuple, torch.Tensor] = {}
         self._params = {
             **dict(call.model.named_parameters(remove_duplicate=False)),
             **dict(call.model.named_buffers(remove_duplicate=False)),
@@ -96,7 +97,10 @@ class Evaluator:
         """
         graph = self.graph(key)
         if not self.memory.is_limited:
-            return getattr(graph, name)()
+            # Every layer asks for them, and DGL would count them again.
+            if (key, name) not in self._degrees:
+                self._degrees[key, name] = getattr(graph, name)()
+            return self._degrees[key, name]
         edges = in_edges(graph)
         if key not in self._sorted:
             # Nodes by their edges, and a slice of edges while they are read.
@@ -118,6 +122,7 @@ class Evaluator:
     def forget(self) -> None:
         """Drop all values that are kept."""
         self._values.clear()
+        self._degrees.clear()
         self.memory.release(self._held)
         self._held = 0
 

@@ -1,6 +1,7 @@
 """Testing on random numbers whether an operation is linear in its rows."""
 
 from collections.abc import Callable
+from math import isfinite
 
 import torch
 
@@ -28,10 +29,19 @@ def linearity(
     rows = torch.arange(11)
     seed = int(torch.randint(2**31, (), generator=generator))
 
+    known: dict[tuple, torch.Tensor] = {}
+
+    def draw(like: torch.Tensor, add: int) -> torch.Tensor:
+        """Draw random numbers, the same ones for the same shape."""
+        key = (like.shape, like.dtype, add)
+        if key not in known:
+            made = torch.Generator().manual_seed(seed + add + like.numel())
+            known[key] = normal_like(like, made)
+        return known[key]
+
     def noise(scale: float, add: int) -> Callable:
         def change(tensor: torch.Tensor) -> torch.Tensor:
-            made = torch.Generator().manual_seed(seed + add + tensor.numel())
-            return scale * normal_like(tensor, made)
+            return scale * draw(tensor, add)
 
         return change
 
@@ -80,5 +90,10 @@ def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
 
 def _size(tensor: torch.Tensor) -> float:
     """Return the largest absolute value of the finite numbers."""
+    if not tensor.numel():
+        return 0.0
+    largest = float(tensor.abs().max())
+    if isfinite(largest):
+        return largest
     finite = tensor[torch.isfinite(tensor)].abs()
     return float(finite.max()) if finite.numel() else 0.0

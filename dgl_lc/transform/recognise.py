@@ -5,7 +5,8 @@ There is no list of operations: each one is run on rows of the probe.
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -150,10 +151,8 @@ class OperationKinds:
         n = self.num_nodes
         every = torch.arange(n)
         some = torch.randint(0, n, (7,), generator=generator)
-        mode = self._model.training
-        self._model.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), evaluating(function):
                 whole = _outputs(function, value, every, _as_is)
                 _check_result(value, whole, n)
                 for rows in (some, some[:1], every.flip(0)):
@@ -175,8 +174,6 @@ class OperationKinds:
                 f"({first_line(error)})",
                 _ROWS_ONLY, value.line,
             ) from error  # fmt: skip
-        finally:
-            self._model.train(mode)
 
     def _linearity(self, function: Callable, value: Value) -> str:
         """Test in float64 whether it is linear, if the operation allows it.
@@ -195,6 +192,23 @@ class OperationKinds:
             function = callable_of(value, self._model)
             outputs = partial(_outputs, function, value)
             return linearity(outputs, torch.Generator().manual_seed(seed))
+
+
+@contextmanager
+def evaluating(function: Callable) -> Iterator[None]:
+    """Put a module and its parts into evaluation, and back again.
+
+    Other functions have no mode.
+    """
+    parts = function.modules() if isinstance(function, nn.Module) else ()
+    modes = {part: part.training for part in parts}
+    for part in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
 
 
 def _dropout(value: Value) -> str:

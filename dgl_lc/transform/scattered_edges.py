@@ -91,9 +91,10 @@ def edges_of(
     name of a graph of the user's.
     """
     end = _end(target)
-    if end is not None and end[1] == "v":
-        return end[0], {}
     sources = _sources(messages) - {target}
+    graph_of_ends, kind = end or (None, "")
+    if kind == "v" and all(_end(s) == (graph_of_ends, "u") for s in sources):
+        return graph_of_ends, {}
     if len(sources) != 1 or not _is_index(target):
         return None
     (source,) = sources

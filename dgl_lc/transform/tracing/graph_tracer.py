@@ -114,11 +114,15 @@ class GraphTracer(TorchTracer):
             self.blame(result, error)
         return result
 
-    def note_made(self, graph: dgl.DGLGraph) -> None:
-        """Remember where a graph is made that no key is known of."""
+    def note_made(self, graph: dgl.DGLGraph, method: str = "") -> None:
+        """Remember where a graph is made that no key is known of.
+
+        ``method`` is the method of the graph that made it, if it was one.
+        """
         if id(graph._graph) not in self._graphs:
+            function = function_of_dgl() or method
             try:
-                refuse_made_graph(self.where, function_of_dgl(), user_line())
+                refuse_made_graph(self.where, function, user_line())
             except LCError as error:
                 self.blame(graph, error)
 

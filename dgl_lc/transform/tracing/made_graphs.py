@@ -12,6 +12,10 @@ _BY_FEATURES = frozenset({
     "KNNGraph", "SegmentedKNNGraph", "RadiusGraph", "knn_graph",
     "segmented_knn_graph", "radius_graph",
 })  # fmt: skip
+#: Functions of DGL that change the nodes or edges of a graph.
+_CHANGE = frozenset({
+    "add_edges", "remove_edges", "add_nodes", "remove_nodes",
+})  # fmt: skip
 #: Functions of DGL that remove or change nodes at random.
 _DROP_NODES = frozenset({"DropNode", "NodeShuffle", "FeatMask"})
 
@@ -51,6 +55,31 @@ def refuse_made_graph(
             "constant filter",
             "Build the graph once, from the features that the model is given, "
             "and pass it to the model", line,
+        )  # fmt: skip
+    if function == "AddEdge":
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, function,
+            "adds edges at random, so the filter is not constant",
+            "Remove it, or add the edges once, before the model is called",
+            line,
+        )  # fmt: skip
+    if function in _CHANGE:
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, function,
+            "changes the nodes or edges of a graph in forward: message "
+            "passing on a graph that is built or sampled in forward has no "
+            "constant filter",
+            "Change the graph once, before the model is called; "
+            "dgl.add_self_loop, dgl.remove_self_loop, dgl.reverse and "
+            "dgl.add_reverse_edges may stay", line,
+        )  # fmt: skip
+    if function == "batch":
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, operation,
+            "joins graphs in forward, so that rows of all of them lie below "
+            "each other",
+            "Use one graph, with the heads or copies of a node side by side: "
+            "columns, h.view(N, heads, -1), are aggregated all at once", line,
         )  # fmt: skip
     if "sampl" in function or "walk" in function:
         refuse(

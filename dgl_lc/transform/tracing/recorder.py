@@ -13,6 +13,7 @@ from .. import causes
 from ..causes import Cause
 from ..refusals import LCError, refuse
 from .followed_numbers import Real, Whole, is_followed, plain, without_numpy
+from .random_state import kept_random_state
 from .user_lines import user_line
 from .values import Guard, Trace, Value, leaves, replace, values_in
 from .views import Views
@@ -76,7 +77,7 @@ class Recorder:
         first: Any = args[0] if args else None
         version = getattr(first, "_version", None)
         state = torch.get_rng_state()
-        with hidden():
+        with hidden(), kept_random_state():
             plain_args, plain_kwargs = replace((args, kwargs), plain)
             result = function(*plain_args, **plain_kwargs)
         random = not torch.equal(state, torch.get_rng_state())

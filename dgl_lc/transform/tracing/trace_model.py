@@ -1,9 +1,7 @@
 """Running the model of a probe and recording what it does."""
 
-import random
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from .. import causes
@@ -13,6 +11,7 @@ from .hidden_graphs import hidden_graph
 from .made_graphs import refuse_hidden_graph
 from .message_tracer import MessageTracer
 from .model_call import ModelCall
+from .random_state import random_state
 from .user_lines import call_model, failing_line
 from .values import Trace
 
@@ -53,9 +52,9 @@ def trace(
 
 def _run_as_torch_does(tracer: MessageTracer, call: ModelCall) -> Any:
     """Run a model; refuse random numbers that are not torch's, and writes."""
-    before, versions = _random_state(), _versions(call.model)
+    before, versions = random_state(), _versions(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
-    if before != _random_state():
+    if before != random_state():
         refuse(
             causes.RANDOM_NUMBERS, "", "random numbers of Python or NumPy",
             "are drawn in forward, and can't be followed",
@@ -99,9 +98,3 @@ def run(
 def _versions(model: nn.Module) -> dict[str, int]:
     """Return a number for each parameter that counts changes in place."""
     return {name: p._version for name, p in model.named_parameters()}
-
-
-def _random_state() -> tuple:
-    """Return the state of Python's and NumPy's global generators."""
-    state: Any = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
-    return random.getstate(), state["key"].tobytes(), state["pos"]

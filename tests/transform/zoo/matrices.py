@@ -125,6 +125,16 @@ def sums_over_outgoing_edges():
     return _case(body)
 
 
+@transformed("S x")
+def ends_of_another_type():
+    def body(self, g, x):
+        u, v = (ends.long() for ends in g.edges())
+        h = F.relu(self.before(x))
+        return self.after(torch.zeros_like(h).index_add(0, v, h[u]))
+
+    return _case(body, lambda g, x: ((g.int(), x), {}))
+
+
 def _weights(g, x):
     g.edata["w"] = torch.linspace(0.1, 1, g.num_edges()).to(x)[:, None]
     return (g, x), {}
@@ -153,3 +163,16 @@ def parameter_added_to_weighted_messages():
         return self.after(g.ndata.pop("h"))
 
     return _case(body, _weights, bias=nn.Parameter(torch.zeros(HID)))
+
+
+@transformed("S x")
+def heads_joined_by_split_and_cat():
+    def body(self, g, x):
+        h = torch.cat(self.before(x).split(HID // 2, 1), 0)
+        h = F.relu(self.head(h))
+        h = torch.cat(torch.split(h, g.num_nodes()), 1)
+        g.ndata["h"] = self.after(h)
+        g.update_all(fn.copy_u("h", "m"), fn.sum("m", "h"))
+        return g.ndata.pop("h")
+
+    return _case(body, head=nn.Linear(HID // 2, HID // 2))
