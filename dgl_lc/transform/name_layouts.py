@@ -20,8 +20,8 @@ def _blocks_of_rows(root: Root, around: Around) -> Problem | None:
         return None
     return renamed(
         root, causes.MIXED_NODES, f"{name} of {rows.rows} blocks of rows",
-        "puts blocks with the rows of all nodes below each other, and what is "
-        "then done is not done to each block alone (a graph or an index of "
+        "mixes nodes: puts blocks with all nodes below each other, and what is "
+        "then done is not done to each block alone (a view, graph or index of "
         "all blocks, a norm over them)",
         "Put heads side by side: columns, or h.view(N, heads, -1), are "
         "aggregated all at once",
