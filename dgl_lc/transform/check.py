@@ -23,6 +23,7 @@ from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
 from .linearity import close
 from .model_inputs import Input
+from .number_types import has_numbers, real_parts
 from .permutations import permutation_graphs
 from .pushed import Pushed
 from .recognise import DROPOUTS
@@ -95,7 +96,7 @@ def _tolerance(pushed: Pushed) -> float:
         torch.finfo(value.example.dtype).eps
         for value in pushed.trace.values
         if isinstance(value.example, torch.Tensor)
-        and value.example.is_floating_point()
+        and has_numbers(value.example)
     )
     # With autocast, numbers are rounded to 16 bits between the operations.
     return max(1e-3, 32 * coarse)
@@ -169,7 +170,8 @@ def _gradients(
     generator = torch.Generator().manual_seed(0)
     total = torch.zeros(())
     for output in outputs:
-        if output.requires_grad and not output.is_complex():
+        if output.requires_grad:
+            output = real_parts(output)
             weights = torch.rand(output.shape, generator=generator)
             total = total + (output * weights.to(output)).sum().float()
     if not total.requires_grad:

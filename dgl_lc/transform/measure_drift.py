@@ -11,6 +11,7 @@ from .lc_module import LCModule
 from .linearity import LINEAR
 from .model_inputs import Input
 from .neighbourhoods import NodeEvaluator, Parts, TooLargeError, output_values
+from .number_types import has_numbers, real_parts
 from .pushed import Pushed
 from .recognise import DROPOUT, OperationKinds, evaluating
 from .swapped_model import SwappedModel
@@ -127,7 +128,8 @@ def _relative(found: list[torch.Tensor], original: list[torch.Tensor]) -> float:
 
 def _norm(tensors: list[torch.Tensor]) -> float:
     """Return the norm of all numbers together."""
-    floats = [t.double() for t in tensors if t.is_floating_point()]
+    numbers = [t for t in tensors if has_numbers(t)]
+    floats = [real_parts(t).double() for t in numbers]
     return sum(float(t.pow(2).sum()) for t in floats) ** 0.5
 
 

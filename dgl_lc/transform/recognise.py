@@ -16,6 +16,7 @@ from torch import nn
 from ..row_programs.written_rows import write_items, write_view
 from . import causes
 from .linearity import LINEAR, NONLINEAR, close, linearity
+from .number_types import converted, has_numbers, normal_like
 from .refusals import (
     FIXED_NUMBERS,
     LCError,
@@ -253,10 +254,9 @@ def _example(value: Value) -> torch.Tensor:
 def _noise(value: Value) -> torch.Tensor:
     """Return random numbers instead of a value with rows of nodes."""
     example = value.example
-    if not example.is_floating_point():
+    if not has_numbers(example):
         return example
-    generator = torch.Generator().manual_seed(value.id)
-    return torch.randn(example.shape, generator=generator).to(example)
+    return normal_like(example, torch.Generator().manual_seed(value.id))
 
 
 def _outputs(
@@ -276,7 +276,7 @@ def _outputs(
         found = unconverted(leaf)
         if dtype is None or not isinstance(found, torch.Tensor):
             return found
-        return found.to(dtype) if found.is_floating_point() else found
+        return converted(found, dtype)
 
     def unconverted(leaf: Any) -> Any:
         if not isinstance(leaf, Value):
@@ -287,9 +287,9 @@ def _outputs(
             return leaf.example
         dim, each = leaf.node_rows
         example = of(leaf).index_select(dim, rows_of_nodes(rows, each))
-        if not example.is_floating_point():
+        if not has_numbers(example):
             return example
-        return change(example if dtype is None else example.to(dtype))
+        return change(example if dtype is None else converted(example, dtype))
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
     return tensors_in(function(*args, **kwargs))

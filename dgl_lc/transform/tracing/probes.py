@@ -15,6 +15,7 @@ from torch import nn
 
 from .. import causes
 from ..computed_weights import computed_weights
+from ..number_types import has_numbers, real_parts
 from ..refusals import LCError, refusal
 from .call_leaves import change_leaves
 from .model_call import ModelCall
@@ -175,7 +176,7 @@ def _resample(
         return tensor.new_zeros((rows, *tensor.shape[1:]))
     picked = torch.randint(0, len(tensor), (rows,), generator=generator)
     found = tensor[picked.to(tensor.device)].clone()
-    if found.is_floating_point():
+    if has_numbers(found):
         # Rows have to differ even if the user's rows are all equal.
         noise = torch.rand(found.shape, generator=generator) * 0.5 + 0.75
         varied = found * noise.to(found)
@@ -233,11 +234,10 @@ def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
 def _randomise(model: nn.Module, generator: torch.Generator) -> None:
     """Change all parameters: a bias of zero would look like no bias."""
     with torch.no_grad():
-        for parameter in model.parameters():
-            if not parameter.is_floating_point():
-                continue
-            noise = torch.rand(parameter.shape, generator=generator)
-            sign = torch.where(parameter < 0, -1.0, 1.0)
+        for parameter in filter(has_numbers, model.parameters()):
+            numbers = real_parts(parameter)
+            noise = torch.rand(numbers.shape, generator=generator)
+            sign = torch.where(numbers < 0, -1.0, 1.0)
             # A change as large as the parameters keeps deep models finite.
-            size = 0.3 * float(parameter.abs().mean()) or 0.1
-            parameter.add_(sign * size * (noise + 0.1).to(parameter))
+            size = 0.3 * float(numbers.abs().mean()) or 0.1
+            numbers.add_(sign * size * (noise + 0.1).to(numbers))

@@ -10,6 +10,7 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     categories,  # noqa: F401
+    complex_numbers,  # noqa: F401
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
