@@ -29,6 +29,7 @@ from .pushed import Pushed
 from .recognise import DROPOUTS
 from .refusals import first_line, refusal, refuse
 from .tracing.model_call import ModelCall
+from .tracing.outputs import plain_output
 from .tracing.probes import make_probe
 from .tracing.values import Value, tensors_in, values_in
 
@@ -129,7 +130,7 @@ def _check_trace(probe: ModelCall, pushed: Pushed) -> None:
     replay = _Replay(probe)
     outputs = values_in(pushed.trace.output)
     found = tensors_in([replay(value) for value in outputs])
-    expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
+    expected = _outputs_of(probe)
     rtol = _tolerance(pushed)
     _compare(found, expected, "on a random graph, operation by operation", rtol)
     parameters = [p for p in probe.model.parameters() if p.requires_grad]
@@ -183,6 +184,12 @@ def _gradients(
     ]
 
 
+def _outputs_of(probe: ModelCall) -> list[torch.Tensor]:
+    """Run the model of a probe, and return the tensors of its output."""
+    output = probe.model(*probe.args, **probe.kwargs)
+    return tensors_in(plain_output(output))
+
+
 class _NotApplicableError(Exception):
     """Raised where the model does not run on a graph of this kind."""
 
@@ -206,7 +213,7 @@ def _check_equal(
     with torch.no_grad():
         found = tensors_in(_with_parameters(module, probe)(*rows))
         try:
-            expected = tensors_in(probe.model(*probe.args, **probe.kwargs))
+            expected = _outputs_of(probe)
         except Exception as error:
             raise _NotApplicableError(first_line(error)) from error
     _compare(found, expected, f"on {name}", rtol)

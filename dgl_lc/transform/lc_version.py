@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,11 @@ class LCVersion:
             argmax, and the difference that each operation makes.
             ``lc.report.drift`` is the one without arguments.
         """
+        if not isinstance(samples, Integral) or samples < 1:
+            raise DGLError(
+                f"samples={samples!r}: the number of nodes to compare has to "
+                f"be a whole number of at least 1, such as samples=1000."
+            )
         call = self._call
         if args or kwargs:
             call = self._read_call("drift", args, kwargs)

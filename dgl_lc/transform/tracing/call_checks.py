@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from ...hops import HopFeatures
 from ...nn.plain.lcgraphconv import LCConv
@@ -35,6 +36,7 @@ def check_model(model: Any) -> None:
             "Pass the model, then the arguments of its forward: "
             "lc_transform(model, g, x)",
         )  # fmt: skip
+    _check_lazy(model)
     for name, module in model.named_modules():
         kind = type(module).__name__
         if isinstance(module, torch.jit.ScriptModule):
@@ -61,6 +63,19 @@ def check_model(model: Any) -> None:
                 "is a part of an LC version, which needs no transformation",
                 "Pass the model as written for dgl.nn, with its plain "
                 "features, or give block_aggregate's hop features to this one",
+            )  # fmt: skip
+
+
+def _check_lazy(model: nn.Module) -> None:
+    """Refuse lazy layers that have no weights yet."""
+    for name, module in model.named_modules():
+        tensors = [*module._parameters.values(), *module._buffers.values()]
+        if any(map(is_lazy, tensors)):
+            refuse(
+                causes.WRONG_CALL, name, type(module).__name__,
+                "is a lazy layer whose parameters have no shapes yet: it gets "
+                "them when the model is called for the first time",
+                "Call the model once before lc_transform: model(g, x)",
             )  # fmt: skip
 
 

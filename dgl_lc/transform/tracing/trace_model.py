@@ -11,6 +11,7 @@ from .hidden_graphs import hidden_graph
 from .made_graphs import refuse_hidden_graph
 from .message_tracer import MessageTracer
 from .model_call import ModelCall
+from .outputs import plain_output
 from .random_state import random_state
 from .user_lines import call_model, failing_line
 from .values import Trace
@@ -41,7 +42,7 @@ def trace(
         tracer.add_graph(graph, name)
     try:
         output = _run_as_torch_does(tracer, call)
-        tracer.trace.output = tracer.lift(output)
+        tracer.trace.output = tracer.lift(plain_output(output))
     except LCError as error:
         if not collect:
             raise
