@@ -55,7 +55,7 @@ def source_name(value: Value, depth: int = 0) -> str:
     inner = [v for v in arguments_of(value) if v.data and v.op != "number"]
     if len(set(inner)) == 1:
         return _of_one(value, inner[0], depth)
-    name = _NAMES.get(value.op) or value.name.strip("_")
+    name = _function(value)
     name = _SEVERAL.get(name, name)
     if not depth and len(inner) <= _MOST:
         texts = [source_name(v, _DEEPEST - 1) for v in dict.fromkeys(inner)]
@@ -65,9 +65,16 @@ def source_name(value: Value, depth: int = 0) -> str:
     return f"{name}({made_of(value) if inner else ''})"
 
 
+def _function(value: Value) -> str:
+    """Return what a value does with those that it is computed from."""
+    if value.op == "aggregate" and value.args[0] is None:
+        return "in-edges"
+    return _NAMES.get(value.op) or value.name.strip("_")
+
+
 def _of_one(value: Value, inner: Value, depth: int) -> str:
     """Name a function of one value."""
-    name = _NAMES.get(value.op) or value.name.strip("_")
+    name = _function(value)
     if name in SAME_NUMBERS or value.is_item:
         return source_name(inner, depth)
     if depth == _DEEPEST:

@@ -19,6 +19,7 @@ from torch import nn
 from . import causes
 from .causes import Cause
 from .find_roots import Root, picks_by_learned
+from .name_edge_causes import attention, layer_on_edge_features
 from .refusals import Problem
 from .tracing.values import Trace, Value, arguments_of, values_in
 
@@ -95,10 +96,7 @@ def renamed(
     root: Root, cause: Cause, what: str, reason: str, advice: str
 ) -> Problem:
     """Return the problem of a root under another name."""
-    return replace(
-        root.problem, code=cause.code, operation=what, reason=reason,
-        advice=advice,
-    )  # fmt: skip
+    return root.named(cause, what, reason, advice)
 
 
 def _learned_arguments(value: Value) -> list[Value]:
@@ -326,32 +324,6 @@ def _norms(root: Root, around: Around) -> Problem | None:
 
 
 @names
-def _attention(root: Root, around: Around) -> Problem | None:
-    """Name attention over neighbours."""
-    learned = (
-        causes.LEARNED_EDGE_WEIGHTS.code,
-        causes.LEARNED_MESSAGES.code,
-    )
-    if root.problem.code not in learned or not _is_softmaxed(root.value):
-        return None
-    return renamed(
-        root, causes.ATTENTION, "attention over neighbours (edge softmax)",
-        "edge weights are learned, so the filter is not constant",
-        "Use a layer with fixed weights, such as GraphConv or SAGEConv with "
-        "mean: the LC transformation has no attention",
-    )  # fmt: skip
-
-
-def _is_softmaxed(value: Value) -> bool:
-    """Return whether edge values that it uses went through a softmax."""
-    pending = [v for v in arguments_of(value) if "E" in v.dims]
-    seen = set(pending)
-    while pending:
-        edge = pending.pop()
-        if edge.op == "softmax" or "softmax" in edge.name:
-            return True
-        for arg in arguments_of(edge):
-            if "E" in arg.dims and arg not in seen:
-                seen.add(arg)
-                pending.append(arg)
-    return False
+def _edges(root: Root, around: Around) -> Problem | None:
+    """Name attention over neighbours, and layers on features of edges."""
+    return attention(root) or layer_on_edge_features(root)

@@ -11,6 +11,7 @@ import operator
 from typing import NoReturn
 
 import torch
+from torch import nn
 
 from . import causes
 from .assumptions import Assumption
@@ -39,7 +40,6 @@ from .tracing.values import (
 _TRANSPARENT = frozenset({
     "cat", "concat", "concatenate", "stack", "complex",
 })  # fmt: skip
-
 
 #: Words of one operation after which counting stops.
 _MOST_WORDS = 500
@@ -298,8 +298,10 @@ def _counted(value: Value) -> Value:
 
 
 def _is_transparent(value: Value) -> bool:
-    """Return whether it only joins rows of other values."""
-    if value.op != "call" or value.name not in _TRANSPARENT:
+    """Return whether it only joins rows of other values, or zeros."""
+    pads = value.target is nn.functional.pad and len(value.args) == 2
+    zeros = pads and not value.kwargs
+    if value.op != "call" or not (value.name in _TRANSPARENT or zeros):
         return False
     parts = arguments_of(value)
     return value.row_dim is not None and all(

@@ -5,7 +5,8 @@ edges of a node,
 
 - the terms w_e h_u are a filter, applied to h;
 - the terms w_e h_v are h, scaled by the sum of the weights;
-- the terms w_e b, of a bias, are b, scaled by the sum of the weights.
+- the terms w_e b, of a bias, are b, scaled by the sum of the weights;
+- the terms W f_e, of a layer on static values of edges, are W of their sum.
 
 The trace is changed: aggregations of such messages become filters, products
 and sums of nodes' values, which :mod:`.find_filters` and :mod:`.push` know.
@@ -21,10 +22,11 @@ from .categories import count_categories
 from .linearity import close
 from .made_values import MadeValues
 from .matrix_filters import is_product, matrix_entries, matrix_key
-from .message_terms import Form, Term, TermFinder
+from .message_terms import TermFinder
 from .recognise import OperationKinds
 from .refusals import LCError
 from .scattered_edges import Ends, edges_of, scattered
+from .terms import Form, Term, as_column, sum_of_edges
 from .tracing.model_call import ModelCall
 from .tracing.values import Trace, Value, arguments_of, values_in
 
@@ -157,14 +159,13 @@ class _Rewriter:
             total = self._total(weight, where, ones, rows.example.dtype)
             made = self._values.call(operator.mul, (rows, total), dims)
         elif term.end == "e":
-            if weight is not None:
-                pair = (self._as_column(weight, rows), rows)
-                rows = self._values.call(operator.mul, pair, rows.dims)
-            made = self._aggregate("copy_rhs", (None, rows), dims)
+            made = sum_of_edges(self._values, self._graph, rows, weight)
+        elif term.end == "s":
+            made = rows
         elif weight is None:
             made = self._aggregate("copy_lhs", (rows, None), dims)
         else:
-            pair = (rows, self._as_column(weight, rows))
+            pair = (rows, as_column(self._values, weight, rows))
             made = self._aggregate("mul", pair, dims)
         if term.factor == 1:
             return made
@@ -184,22 +185,13 @@ class _Rewriter:
             pair = (count, dtype)
             total = self._values.call(torch.Tensor.to, pair, ("N",))
         else:
-            flat = self._as_column(weight, None)
+            flat = as_column(self._values, weight, None)
             total = self._aggregate("copy_rhs", (None, flat), ("N",))
         reshape = torch.Tensor.reshape
         return self._values.call(reshape, (total, (-1, *ones)), ("N", *ones))
 
     def _aggregate(self, op: str, args: tuple, dims: tuple) -> Value:
         return self._values.aggregate(self._graph, op, args, dims)
-
-    def _as_column(self, weight: Value, rows: Value | None) -> Value:
-        """Return a weight with as many dimensions as the rows have."""
-        ones = 0 if rows is None else len(rows.dims) - 1
-        dims = ("E", *[1] * ones)
-        if weight.dims == dims:
-            return weight
-        shape = (weight, (-1, *dims[1:]))
-        return self._values.call(torch.Tensor.reshape, shape, dims)
 
 
 def _used(trace: Trace, values: list[Value]) -> list[Value]:

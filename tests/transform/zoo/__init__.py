@@ -14,6 +14,7 @@ from . import (
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
+    layers_on_edges,  # noqa: F401
     matrices,  # noqa: F401
     message_styles,  # noqa: F401
     one_filter,  # noqa: F401
