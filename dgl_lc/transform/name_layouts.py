@@ -28,8 +28,15 @@ def _blocks_of_rows(root: Root, around: Around) -> Problem | None:
     )  # fmt: skip
 
 
-#: Functions that sum messages by an index.
-_SUMS = frozenset({"index_add", "scatter_add", "scatter_reduce"})
+#: Functions that sum messages by an index, and others that combine them.
+_SUMS = frozenset({"index_add", "scatter_add"})
+_REDUCES = frozenset({"scatter_reduce", "index_reduce"})
+_WRITES = frozenset({"index_put", "index_copy", "scatter", "write_items"})
+
+_BY_HAND = (
+    "torch.zeros_like(h).index_add(0, v, messages), with u, v = g.edges(), or "
+    "dgl.ops.copy_u_sum, copy_u_mean and u_mul_e_sum"
+)
 
 
 @names
@@ -40,27 +47,41 @@ def _messages_by_indices(root: Root, around: Around) -> Problem | None:
         return None
     if not any(map(of_edges, (value, *arguments_of(value)))):
         return None
+    known = _SUMS | _REDUCES | _WRITES
     used = next(
-        (v for v in (value, *around.follow(value)) if _name(v) in _SUMS), None
+        (v for v in (value, *around.follow(value)) if _name(v) in known), None
     )
     if used is None:
         return None
     how = (*used.args, None, None)[4] if len(used.args) > 4 else "sum"
     how = used.kwargs.get("reduce", how)
-    if _name(used) == "scatter_reduce" and how != "sum":
+    if _name(used) in _REDUCES and how not in ("sum", "mean"):
         return renamed(
-            root, causes.NOT_A_SUM, f"scatter_reduce ({how})",
+            root, causes.NOT_A_SUM, f"{_name(used)} ({how})",
             f"{how} over neighbours is not a sum of messages",
-            "Use a sum (index_add), and divide it by the degrees for a mean",
+            f"Use a sum or a mean: {_BY_HAND}",
+        )  # fmt: skip
+    if _name(used) in _WRITES and not _accumulates(used):
+        return renamed(
+            root, causes.UNSUPPORTED_MESSAGES, f"{_name(used)} of messages",
+            "writes messages into rows of nodes: of several messages, a node "
+            "gets one, and which one is not defined",
+            f"Add the messages up: {_BY_HAND}",
         )  # fmt: skip
     return renamed(
         root, causes.LEARNED_MESSAGES, f"{_name(used)} of messages",
         "the messages are not a sum of fixed weights times values of the ends "
         "of edges: their weights are learned (attention, gates), or they are "
         "not linear",
-        "Use fixed edge weights, computed from the graph, and apply layers to "
-        "nodes",
+        f"Use fixed edge weights, computed from the graph, and apply layers to "
+        f"nodes: {_BY_HAND}",
     )  # fmt: skip
+
+
+def _accumulates(value: Value) -> bool:
+    """Return whether ``index_put`` adds what it is given."""
+    given = value.kwargs.get("accumulate", (*value.args, False, False)[3])
+    return _name(value) == "index_put" and given is True
 
 
 def _name(value: Value) -> str:

@@ -43,7 +43,7 @@ class Recorder:
         #: Whether problems are collected, and tracing continues after them.
         self.collects = False
         self.add_size(num_nodes, "N")
-        self._num_nodes = num_nodes
+        self.num_nodes = num_nodes
         named = [
             *model.named_parameters(remove_duplicate=False),
             *model.named_buffers(remove_duplicate=False),
@@ -243,7 +243,7 @@ class Recorder:
         value = self.sizes.get(size)
         if value is not None:
             return Whole(size, value, self._record)
-        nodes, times = self._num_nodes, size // self._num_nodes
+        nodes, times = self.num_nodes, size // self.num_nodes
         if 1 < times <= _MOST_ROWS and size % nodes == 0:
             # A tensor with several rows for each node.
             return self.number(nodes) * times
@@ -264,7 +264,7 @@ class Recorder:
         """
         found = self.number(size)
         ids = tensor.dtype in (torch.int64, torch.int32) and self.knows(tensor)
-        if is_followed(found) or not ids or size <= self._num_nodes:
+        if is_followed(found) or not ids or size <= self.num_nodes:
             return found
         value = self.value_of(tensor)
         if not value.static or value.op != "call":

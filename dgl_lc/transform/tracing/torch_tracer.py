@@ -16,7 +16,7 @@ from ...nn.dropout import Dropout
 from ...row_programs.in_autocast import InAutocast, active_autocast
 from .. import causes
 from ..refusals import LCError
-from . import matrix_rules  # noqa: F401 (adds its rules)
+from . import matrix_rules, scatter_spelling  # noqa: F401 (add rules)
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall

@@ -372,13 +372,13 @@ def learned_weights_by_indices():
     return _case(body)
 
 
-@refused("scatter_reduce (mean)", "is not a sum", "LC006")
-def mean_by_scatter_reduce():
+@refused("scatter_reduce (amax)", "is not a sum", "LC006")
+def largest_by_scatter_reduce():
     def body(self, g, x):
         h = self.enc(g, x)
         u, v = g.edges()
         places = v[:, None].expand(-1, HID)
         start = torch.zeros_like(h)
-        return start.scatter_reduce(0, places, h[u], "mean", include_self=False)
+        return start.scatter_reduce(0, places, h[u], "amax", include_self=False)
 
     return _case(body)
