@@ -146,8 +146,17 @@ def _is_table(table: Any, module: nn.Module | None) -> bool:
     )
 
 
+class CategoryError(ValueError):
+    """Integers that an embedding has no row for."""
+
+
 def one_hot(ids: torch.Tensor, count: int, dtype: torch.dtype) -> torch.Tensor:
     """Return a column for each category, with ones where it is."""
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < count:
+        raise CategoryError(
+            f"has categories from {int(ids.min())} to {int(ids.max())}, but "
+            f"the embedding of the model has rows for 0 to {count - 1}"
+        )
     return nn.functional.one_hot(ids.long(), count).to(dtype)
 
 

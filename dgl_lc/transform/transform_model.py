@@ -34,6 +34,11 @@ from .tracing.trace_model import trace
 from .tracing.values import Trace
 from .training_dropout import add_training_dropout
 
+#: Causes of refusals that may be errors of the model on the user's graph.
+_MAY_BE_THE_MODELS_OWN = (
+    causes.FAILS_ON_PROBE.code, causes.OTHER_ON_OTHER_GRAPHS.code,
+)  # fmt: skip
+
 
 def lc_transform(
     model: nn.Module,
@@ -130,7 +135,7 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
-                if error.code == causes.FAILS_ON_PROBE.code:
+                if error.code in _MAY_BE_THE_MODELS_OWN:
                     failed = own_failure(call, error.submodule)
                     if failed is not None:
                         raise failed from failed.__cause__
