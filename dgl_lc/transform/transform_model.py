@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,6 +34,9 @@ from .tracing.probes import copy_model, make_probe
 from .tracing.trace_model import trace
 from .tracing.values import Trace
 from .training_dropout import add_training_dropout
+
+#: Codes of models that fail on a probe, while they are traced or checked.
+_FAILURES = (causes.FAILS_ON_PROBE.code, causes.INTERNAL.code)
 
 
 def lc_transform(
@@ -130,10 +134,17 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
-                if error.code == causes.FAILS_ON_PROBE.code:
+                if error.code in _FAILURES:
                     failed = own_failure(call, error.submodule)
                     if failed is not None:
                         raise failed from failed.__cause__
+                    # Degrees of the probes may be larger than a table.
+                    limited = replace(call, limits_degrees=True)
+                    try:
+                        return _transform(limited, 1, options)
+                    except LCError as other:
+                        if other.code not in _FAILURES:
+                            call, error = limited, other
                 problems = _all_problems(call, options, error)
                 raise LCError(problems) from error.__cause__
 
