@@ -135,6 +135,17 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     yield dgl.DGLGraph, "apply_edges", MessageTracer.apply_edges
     yield TypedLinear, "forward", MessageTracer.typed_linear
     yield _segment, "segment_reduce", readout
+    segments = _refusal(
+        causes.UNSUPPORTED_MESSAGES,
+        "segment_reduce",
+        "adds rows by the lengths of segments, and which rows these are can't "
+        "be followed",
+        "Aggregate on the graph, with update_all or dgl.ops.copy_u_sum; apply "
+        "a readout to the output of the model",
+    )
+    for module in _modules_with("segment_reduce", _segment.segment_reduce):
+        if module is not _segment:
+            yield module, "segment_reduce", segments
     call = nn.Module.__call__
     yield (
         nn.Module,

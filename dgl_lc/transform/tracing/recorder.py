@@ -171,6 +171,8 @@ class Recorder:
     def _lift_leaf(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return self.value_of(leaf)
+        if isinstance(leaf, torch.Generator):
+            return None  # the call is one that draws random numbers
         if isinstance(leaf, np.ndarray) and leaf.dtype != object:
             return self.add("const", None, example=torch.tensor(leaf))
         return leaf.value if is_followed(leaf) else without_numpy(leaf)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from .. import causes
@@ -54,6 +55,7 @@ def trace(
 def _run_as_torch_does(tracer: MessageTracer, call: ModelCall) -> Any:
     """Run a model; refuse random numbers that are not torch's, and writes."""
     before, versions = random_state(), _versions(call.model)
+    buffers = _own_buffers(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
     if before != random_state():
         refuse(
@@ -67,6 +69,15 @@ def _run_as_torch_does(tracer: MessageTracer, call: ModelCall) -> Any:
                 causes.WRITES_IN_PLACE, "",
                 f"the parameter {name}", "is changed in place by forward",
                 "Change parameters outside forward",
+            )  # fmt: skip
+    for name, buffer in _own_buffers(call.model).items():
+        if buffers.get(name) is not buffer:
+            refuse(
+                causes.WRITES_IN_PLACE, "",
+                f"the buffer {name}", "is another tensor after forward: the "
+                "model remembers something of each call, and the LC version "
+                "would not",
+                "Change buffers outside forward, in the training loop",
             )  # fmt: skip
     return output
 
@@ -99,3 +110,13 @@ def run(
 def _versions(model: nn.Module) -> dict[str, int]:
     """Return a number for each parameter that counts changes in place."""
     return {name: p._version for name, p in model.named_parameters()}
+
+
+def _own_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the buffers of modules that are not those of torch."""
+    return {
+        f"{prefix}.{name}" if prefix else name: buffer
+        for prefix, module in model.named_modules()
+        if not type(module).__module__.startswith("torch.")
+        for name, buffer in module.named_buffers(recurse=False)
+    }
