@@ -18,7 +18,8 @@ def check_input(value: Value, word: Word) -> None:
             "Compute it before the model is called, and store it as an "
             "attribute of the model",
         )  # fmt: skip
-    if word and value.name in ("graph", "arange"):
+    ids = value.op == "graph" and value.target[1] == "nodes"
+    if word and (ids or value.name == "arange"):
         refuse_value(
             causes.SIZE_OF_THE_GRAPH, value,
             "is made of integers, the ids of nodes: what is looked up by "

@@ -31,7 +31,7 @@ def _blocks_of_rows(root: Root, around: Around) -> Problem | None:
 #: Functions that sum messages by an index, and others that combine them.
 _SUMS = frozenset({"index_add", "scatter_add"})
 _REDUCES = frozenset({"scatter_reduce", "index_reduce"})
-_WRITES = frozenset({"index_put", "index_copy", "scatter", "write_items"})
+_WRITES = frozenset({"index_put", "scatter"})
 
 _BY_HAND = (
     "torch.zeros_like(h).index_add(0, v, messages), with u, v = g.edges(), or "
@@ -62,6 +62,8 @@ def _messages_by_indices(root: Root, around: Around) -> Problem | None:
             f"Use a sum or a mean: {_BY_HAND}",
         )  # fmt: skip
     if _name(used) in _WRITES and not _accumulates(used):
+        if not any(v.dims[:1] == ("E",) for v in arguments_of(used)):
+            return None
         return renamed(
             root, causes.UNSUPPORTED_MESSAGES, f"{_name(used)} of messages",
             "writes messages into rows of nodes: of several messages, a node "

@@ -79,10 +79,12 @@ def _rows_of(source: Value, evaluate: Evaluator) -> torch.Tensor:
     try:
         return evaluate(source).detach()
     except CategoryError as error:
+        text = str(error).rstrip(".")
         raise refusal(
-            causes.WRONG_CALL, "", f"the argument {made_of(source)}",
-            str(error), "Pass categories that the model knows, or give its "
-            "embedding more rows and call lc_transform again",
+            causes.WRONG_CALL, "", f"the categories of {made_of(source)}",
+            f"do not fit the model: {text}",
+            "Pass categories that the model knows, or give its embedding more "
+            "rows and call lc_transform again",
         ) from error  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -34,9 +35,10 @@ from .tracing.trace_model import trace
 from .tracing.values import Trace
 from .training_dropout import add_training_dropout
 
-#: Causes of refusals that may be errors of the model on the user's graph.
-_MAY_BE_THE_MODELS_OWN = (
+#: Codes of refusals that may be errors of the model on the user's own graph.
+_FAILURES = (
     causes.FAILS_ON_PROBE.code, causes.OTHER_ON_OTHER_GRAPHS.code,
+    causes.INTERNAL.code,
 )  # fmt: skip
 
 
@@ -135,10 +137,17 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
-                if error.code in _MAY_BE_THE_MODELS_OWN:
+                if error.code in _FAILURES:
                     failed = own_failure(call, error.submodule)
                     if failed is not None:
                         raise failed from failed.__cause__
+                    # Degrees of the probes may be larger than a table.
+                    limited = replace(call, limits_degrees=True)
+                    try:
+                        return _transform(limited, 1, options)
+                    except LCError as other:
+                        if other.code not in _FAILURES:
+                            call, error = limited, other
                 problems = _all_problems(call, options, error)
                 raise LCError(problems) from error.__cause__
 

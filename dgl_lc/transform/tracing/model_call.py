@@ -44,6 +44,8 @@ class ModelCall:
         Names of the graphs and inputs that the model holds, by their ids.
     originals : dict
         For a probe: the user's graphs that its graphs resemble, by name.
+    limits_degrees : bool
+        Whether probes have no larger degrees than the graphs of this call.
     """
 
     model: nn.Module
@@ -53,6 +55,7 @@ class ModelCall:
     inputs: dict[str, Any] = field(default_factory=dict)
     attributes: dict[int, str] = field(default_factory=dict)
     originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
+    limits_degrees: bool = False
 
     @property
     def num_nodes(self) -> int:

@@ -18,6 +18,7 @@ from ..computed_weights import computed_weights
 from ..number_types import has_numbers, real_parts
 from ..refusals import LCError, refusal
 from .call_leaves import change_leaves
+from .limited_degrees import largest_degree, limited_edges
 from .model_call import ModelCall
 
 _PRIMES = [
@@ -56,6 +57,13 @@ def make_probe(
     graphs: dict[str, dgl.DGLGraph] = {}
     for number, (name, graph) in enumerate(call.graphs.items()):
         m = graph.num_edges()
+        if call.limits_degrees and kind == "random" and m not in num_edges:
+            limit = largest_degree(graph)
+            found = limited_edges(n, limit, seed + number, primes, generator)
+            if found is not None:
+                num_edges[m] = len(found[0])
+                graphs[name] = _like(graph, found, n)
+                continue
         if m not in num_edges:
             # Average degrees differ between probes, and between graphs.
             wanted = (3 + seed + number) * n
