@@ -163,7 +163,7 @@ class _Pusher:
                 words.append(place.word)
             most = max(self._max_inputs, _MOST_WORDS)
             if len(words) > most:
-                self._refuse_number(f"more than {most:,}")
+                self._refuse_number(f"more than {self._max_inputs:,}")
         elif place.kind == "input":
             self._inputs[place.value, place.word] = None
 
