@@ -149,10 +149,14 @@ def _is_table(table: Any, module: nn.Module | None) -> bool:
     )
 
 
+class CategoryError(DGLError):
+    """Integers that an embedding has no row for."""
+
+
 def one_hot(ids: torch.Tensor, count: int, dtype: torch.dtype) -> torch.Tensor:
     """Return a column for each category, with ones where it is."""
     if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < count:
-        raise DGLError(
+        raise CategoryError(
             f"an embedding of {count} categories is given the category "
             f"{int(ids.max() if ids.min() >= 0 else ids.min())}. Categories "
             f"are whole numbers from 0 to {count - 1}: limit them, as by "

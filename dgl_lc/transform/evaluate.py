@@ -267,7 +267,20 @@ def refuse_trouble(value: Value) -> NoReturn:
     )  # fmt: skip
 
 
-def check_guards(guards: list[Guard], evaluate: Callable[[Value], Any]) -> None:
+#: Advice on a branch that another graph takes in lc_transform, and later.
+_BRANCH = (
+    "Write forward without this branch, or change the graph "
+    "(dgl.add_self_loop) so that the branch is not taken"
+)
+OTHER_GRAPH = (
+    "Call lc_transform with this graph: its LC version may be another one"
+)
+
+
+def check_guards(
+    guards: list[Guard], evaluate: Callable[[Value], Any],
+    advice: str = _BRANCH,
+) -> None:  # fmt: skip
     """Refuse a graph on which the model would take another branch."""
     for guard in guards:
         value = guard.value
@@ -276,12 +289,29 @@ def check_guards(guards: list[Guard], evaluate: Callable[[Value], Any]) -> None:
         found = evaluate(value)
         found = found.item() if isinstance(found, torch.Tensor) else found
         if found != guard.result:
+            _refuse_without_edges(value, evaluate)
             refuse_value(
                 causes.OTHER_ON_OTHER_GRAPHS, value,
                 f"is {found} on this graph, but was {guard.result} on the "
                 f"graphs that the model was traced on, so that the model "
                 f"would take another branch, or stop with an error (because "
-                f"of nodes without incoming edges, for instance)",
-                "Write forward without this branch, or change the graph "
-                "(dgl.add_self_loop) so that the branch is not taken",
+                f"of nodes without incoming edges, or of a type of edges "
+                f"that was not there, for instance)",
+                advice,
+            )  # fmt: skip
+
+
+def _refuse_without_edges(value: Value, evaluate: Any) -> None:
+    """Refuse a branch that is taken because a graph has no edges."""
+    call = getattr(evaluate, "call", None)
+    graphs = call.graphs.items() if call is not None else ()
+    for name, graph in graphs:
+        if not graph.num_edges():
+            refuse_value(
+                causes.OTHER_ON_OTHER_GRAPHS, value,
+                f"takes another branch, because {name} has no "
+                f"edges: nothing is aggregated there, and nothing can be "
+                f"transformed",
+                "Pass a graph with edges (dgl.add_self_loop), or train the "
+                "model on this graph as it is",
             )  # fmt: skip

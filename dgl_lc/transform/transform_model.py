@@ -35,8 +35,11 @@ from .tracing.trace_model import trace
 from .tracing.values import Trace
 from .training_dropout import add_training_dropout
 
-#: Codes of models that fail on a probe, while they are traced or checked.
-_FAILURES = (causes.FAILS_ON_PROBE.code, causes.INTERNAL.code)
+#: Codes of refusals that may be errors of the model on the user's own graph.
+_FAILURES = (
+    causes.FAILS_ON_PROBE.code, causes.OTHER_ON_OTHER_GRAPHS.code,
+    causes.INTERNAL.code,
+)  # fmt: skip
 
 
 def lc_transform(
