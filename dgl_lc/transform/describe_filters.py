@@ -41,6 +41,9 @@ _DERIVED = {
     "to_simple": "with parallel edges merged",
     "to_bidirected": "in both directions",
     "khop_graph": "on the k-hop graph",
+    "edge_subgraph": "on some of the edges",
+    "remove_edges": "without some of the edges",
+    "add_edges": "with added edges",
     "matrix": "as a product with a matrix",
     "indexed": "on edges that forward makes",
 }

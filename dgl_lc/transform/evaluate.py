@@ -87,7 +87,12 @@ class Evaluator:
             size = 16 * source.num_nodes() ** 2
             with self.memory.holding(size, f"the graph of {name}"):
                 return compute_graph(name, args, source)
+        # Masks and ids of edges are static values.
+        args, kwargs = replace((args, kwargs), self._static_argument)
         return getattr(dgl, name)(source, *args, **dict(kwargs))
+
+    def _static_argument(self, leaf: Any) -> Any:
+        return self(leaf) if isinstance(leaf, Value) else leaf
 
     def degrees(self, key: Any, name: str) -> torch.Tensor:
         """Count the edges of each node.

@@ -194,6 +194,12 @@ class _Rewriter:
         return self._values.aggregate(self._graph, op, args, dims)
 
 
+#: Operations whose results are left out if nothing depends on them.
+_COMPUTED = frozenset({
+    "call", "module", "edges", "aggregate", "softmax", "graph",
+})  # fmt: skip
+
+
 def _used(trace: Trace, values: list[Value]) -> list[Value]:
     """Return the values that the output or a branch depends on.
 
@@ -204,6 +210,8 @@ def _used(trace: Trace, values: list[Value]) -> list[Value]:
     if not pending:
         return values
     pending += [guard.value for guard in trace.guards]
+    kept = [v for v in values if v.op not in _COMPUTED]
+    pending += values_in([v.target for v in kept])
     used: set[Value] = set()
     while pending:
         value = pending.pop()
@@ -212,10 +220,9 @@ def _used(trace: Trace, values: list[Value]) -> list[Value]:
             pending += arguments_of(value)
             if isinstance(value.counted, Value):
                 pending.append(value.counted)
-            if value.op == "aggregate":
-                pending += values_in(value.target)
-    computed = ("call", "module", "edges", "aggregate", "softmax", "graph")
-    return [v for v in values if v in used or v.op not in computed]
+            # Keys of graphs may have values in them, such as masks of edges.
+            pending += values_in(value.target)
+    return [v for v in values if v in used or v.op not in _COMPUTED]
 
 
 def _is_one_filter(terms: list[Term]) -> bool:

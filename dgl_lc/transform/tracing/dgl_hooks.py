@@ -26,7 +26,7 @@ from ..causes import Cause
 from ..refusals import LCError
 from .followed_len import followed_len
 from .followed_numbers import MATH, is_followed, plain
-from .graph_tracer import DERIVED, frozen
+from .graph_tracer import BY_IDS, DERIVED, frozen
 from .graph_transforms import computed_graphs, transforms
 from .message_tracer import MessageTracer
 from .refused_functions import ATTENTION_OF_A_GRAPH, refused_functions
@@ -179,6 +179,15 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
             yield dgl.DGLGraph, name, derive
         for module in _modules_with(name, getattr(dgl, name)):
             yield module, name, derive
+    by_ids = dict.fromkeys(BY_IDS, MessageTracer.derive_by_ids)
+    by_ids["graph"] = MessageTracer.graph_of_ends
+    # Of these, only one method does not change the graph in place.
+    original = dgl.DGLGraph.edge_subgraph
+    derive = _derive("edge_subgraph", original, by_ids["edge_subgraph"])
+    yield dgl.DGLGraph, "edge_subgraph", derive
+    for name, how in by_ids.items():
+        for module in _modules_with(name, getattr(dgl, name)):
+            yield module, name, _derive(name, getattr(dgl, name), how)
     for name in _CHANGES:
         yield dgl.DGLGraph, name, _changed(name)
     for owner, name, cause, *words in refused_functions():
@@ -331,11 +340,13 @@ def _changed(name: str) -> Callable:
     return traced
 
 
-def _derive(name: str, original: Callable) -> Callable:
+def _derive(
+    name: str, original: Callable, how: Callable = MessageTracer.derive
+) -> Callable:
     """Make a hook for a function from graph to graph."""
 
     def traced(tracer: MessageTracer, *args: Any, **kwargs: Any) -> Any:
-        return tracer.derive(name, original, args, kwargs)
+        return how(tracer, name, original, args, kwargs)
 
     return traced
 

@@ -71,7 +71,9 @@ def refuse_made_graph(
             "constant filter",
             "Change the graph once, before the model is called; "
             "dgl.add_self_loop, dgl.remove_self_loop, dgl.reverse and "
-            "dgl.add_reverse_edges may stay", line,
+            "dgl.add_reverse_edges may stay, and so may dgl.remove_edges(g, "
+            "ids) and dgl.add_edges(g, u, v) with ids that are not random",
+            line,
         )  # fmt: skip
     if function == "batch":
         refuse(
@@ -108,5 +110,6 @@ def refuse_made_graph(
         "runs on a graph that is built or sampled in forward, so that its "
         "filter is not constant",
         "Pass the graph to the model, or derive it with dgl.add_self_loop, "
-        "dgl.remove_self_loop, dgl.reverse", line,
+        "dgl.remove_self_loop, dgl.reverse, or by a fixed mask: "
+        "dgl.edge_subgraph(g, mask, relabel_nodes=False)", line,
     )  # fmt: skip
