@@ -108,7 +108,10 @@ class OriginalSteps:
         for arg in arguments_of(value):
             if not arg.data or arg.op == "number":
                 continue
-            if "E" in arg.dims and value.op == "aggregate":
+            of_edges = "E" in arg.dims and value.op == "aggregate"
+            if of_edges and arg.op == "input" and value.args[0] is None:
+                yield arg  # features of edges alone
+            elif of_edges:
                 yield from self._arguments(arg)
             else:
                 yield arg
