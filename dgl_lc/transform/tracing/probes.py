@@ -17,6 +17,7 @@ from .. import causes
 from ..computed_weights import computed_weights
 from ..number_types import has_numbers, real_parts
 from ..refusals import LCError, refusal
+from .bound_functions import bind_functions
 from .call_leaves import change_leaves
 from .limited_degrees import largest_degree, limited_edges
 from .model_call import ModelCall
@@ -228,7 +229,10 @@ def copy_model(
 def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
     """Copy a model, except for the objects in the memo."""
     try:
-        return copy.deepcopy(model, {**computed_weights(model), **memo})
+        copies = {**computed_weights(model), **memo}
+        made = copy.deepcopy(model, copies)
+        bind_functions(made, copies)
+        return made
     except LCError:
         raise
     except Exception as error:
