@@ -23,15 +23,15 @@ def leaves(item: Any) -> list:
 
 def replace(item: Any, change: Callable[[Any], Any]) -> Any:
     """Change the leaves of nested lists, tuples, dicts and slices."""
+    if not isinstance(item, (tuple, list, dict, slice)):
+        return change(item)
     if isinstance(item, tuple) and hasattr(item, "_fields"):
         return type(item)(*(replace(part, change) for part in item))
     if isinstance(item, tuple):
-        return tuple(replace(part, change) for part in item)
+        return tuple([replace(part, change) for part in item])
     if isinstance(item, list):
         return [replace(part, change) for part in item]
     if isinstance(item, dict):
         return {key: replace(part, change) for key, part in item.items()}
-    if isinstance(item, slice):
-        ends = (item.start, item.stop, item.step)
-        return slice(*(replace(part, change) for part in ends))
-    return change(item)
+    ends = (item.start, item.stop, item.step)
+    return slice(*(replace(part, change) for part in ends))

@@ -333,6 +333,11 @@ def check_dtype(
     """The type in which hop features are stored."""
     if dtype is None:
         return feat.dtype
+    if isinstance(dtype, str):
+        raise DGLError(
+            f"dtype should be a type of torch, such as torch.float32, and is "
+            f"the string {dtype!r}."
+        )
     if not isinstance(dtype, torch.dtype) or find_type(dtype) is None:
         raise DGLError(f"dtype={dtype!r} is not one of {_NAMES}.")
     return dtype

@@ -37,12 +37,12 @@ _BOTH = """
     min minimum mm moveaxis movedim msort mul multiply mv nan_to_num nanmean
     nanmedian nansum narrow ne neg negative norm not_equal outer permute
     positive pow prelu prod rad2deg ravel reciprocal relu remainder renorm
-    repeat_interleave reshape roll rot90 round rsqrt scatter scatter_add
-    scatter_reduce select sgn sigmoid sign signbit sin sinc sinh softmax sort
-    split split_with_sizes sqrt square squeeze std sub subtract sum swapaxes
-    swapdims t take_along_dim tan tanh tensor_split tile topk trace transpose
-    tril triu true_divide trunc unbind unflatten unsqueeze var vdot where
-    xlogy
+    repeat_interleave reshape resolve_conj roll rot90 round rsqrt scatter
+    scatter_add scatter_reduce select sgn sigmoid sign signbit sin sinc sinh
+    softmax sort split split_with_sizes sqrt square squeeze std sub subtract
+    sum swapaxes swapdims t take_along_dim tan tanh tensor_split tile topk
+    trace transpose tril triu true_divide trunc unbind unflatten unsqueeze var
+    vdot where xlogy
 """
 
 _TORCH = """
@@ -53,7 +53,7 @@ _TORCH = """
     imag instance_norm layer_norm linspace lstm_cell ones
     pairwise_distance polar real rms_norm rnn_relu_cell rnn_tanh_cell
     row_stack rrelu rsub scalar_tensor selu stack std_mean tensordot
-    threshold var_mean vstack zeros arange
+    threshold var_mean view_as_complex view_as_real vstack zeros arange
 """
 
 _METHODS = """
@@ -83,6 +83,8 @@ _SPECIAL = "erf erfc exp2 expit expm1 log1p log_softmax logit softmax xlogy"
 
 _LINALG = "matrix_norm norm vecdot vector_norm"
 
+_FFT = "fft hfft ifft ihfft irfft rfft"
+
 #: Properties of tensors that are tensors.
 _PROPERTIES = "H T imag mH mT real"
 
@@ -98,6 +100,7 @@ def _find_calls() -> Iterator[tuple[str, Callable]]:
         ("functional", functional, _FUNCTIONAL),
         ("special", torch.special, _SPECIAL),
         ("linalg", torch.linalg, _LINALG),
+        ("fft", torch.fft, _FFT),
         ("operator", operator, _OPERATORS),
     ):
         for name in names.split():

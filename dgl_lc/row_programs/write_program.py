@@ -95,9 +95,9 @@ def _class_name(module: RowModule) -> str:
 
 def _refusal(reason: str) -> DGLError:
     return DGLError(
-        f"this LC version can't be written to a file: {reason}. Save its "
-        f"weights with torch.save(lc.module.state_dict(), path), and load them "
-        f"into a new lc_transform of the model."
+        f"LC034: this LC version can't be written to a file: {reason}. Save "
+        f"its weights with torch.save(lc.module.state_dict(), path), and load "
+        f"them into a new lc_transform of the model."
     )
 
 

@@ -42,9 +42,33 @@ def describe_differences(old: Any, new: Any, name: str = "") -> list[str]:
     if _are_dicts(old) and _are_dicts(new) and len(old) == len(new):
         pairs = zip(old, new, strict=True)
         return [t for pair in pairs for t in describe_differences(*pair, name)]
+    if name == "inputs" and _are_pairs(old) and _are_pairs(new):
+        return _input_differences(old, new)
     return [
         f"it was made with {name}={_short(old)}, asked for is {_short(new)}"
     ]
+
+
+def _are_pairs(items: Any) -> bool:
+    """Return whether these are inputs: features, and filters on them."""
+    return isinstance(items, list) and all(
+        isinstance(item, list) and len(item) == 2 for item in items
+    )
+
+
+def _input_differences(old: list, new: list) -> list[str]:
+    """Say in what inputs of an LC version differ, of which digests are kept."""
+    if len(old) != len(new):
+        return [f"it has {len(old)} inputs, asked for are {len(new)}"]
+    texts = []
+    if [source for source, _ in old] != [source for source, _ in new]:
+        texts.append("the features differ from those it was made with")
+    if [word for _, word in old] != [word for _, word in new]:
+        texts.append(
+            "the graph, its weights or the filters differ from those it was "
+            "made with"
+        )
+    return texts
 
 
 def _file_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:

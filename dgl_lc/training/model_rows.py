@@ -37,6 +37,13 @@ def node_ids(
 
 def model_device(model: nn.Module) -> torch.device:
     """Return the device of the model's parameters."""
+    if not isinstance(model, nn.Module):
+        inner = isinstance(getattr(model, "module", None), nn.Module)
+        hint = " Pass its module: lc.module." if inner else ""
+        raise DGLError(
+            f"the model should be a torch.nn.Module, and is "
+            f"{type(model).__name__}.{hint}"
+        )
     for parameter in model.parameters():
         return parameter.device
     return torch.device("cpu")
@@ -52,9 +59,36 @@ def check_output(output: Any) -> torch.Tensor:
         )
     if not isinstance(output, torch.Tensor) or output.dim() != 2:
         raise DGLError(
-            "the model should give a tensor of shape (rows, classes)."
+            f"the model should give a tensor of shape (rows, classes), and "
+            f"gives {_described(output)}. {_what_to_return(output)}"
         )
     return output
+
+
+def _described(output: Any) -> str:
+    """Say what an output is."""
+    if isinstance(output, torch.Tensor):
+        return f"a tensor of shape {tuple(output.shape)}"
+    if isinstance(output, (tuple, list)):
+        return f"a {type(output).__name__} of {len(output)} items"
+    if isinstance(output, dict):
+        return f"a dict with the keys {', '.join(map(repr, output))}"
+    return f"an object of {type(output).__name__}"
+
+
+def _what_to_return(output: Any) -> str:
+    """Say how the output becomes rows of classes."""
+    if isinstance(output, torch.Tensor) and output.dim() == 1:
+        return (
+            "Leave out squeeze(1), so that a row has one number; for two "
+            "classes, return two columns."
+        )
+    if isinstance(output, torch.Tensor):
+        return "Return h.flatten(1), or a mean over the other dimensions."
+    return (
+        "Return the tensor of classes alone, or call the module with rows of "
+        "HopLoader in a loop of your own."
+    )
 
 
 def all_nodes(inputs: Inputs) -> torch.Tensor:

@@ -7,6 +7,7 @@ from .filter_words import Aggregate, Diagonal, Letter, Polynomial, Word
 from .input_rows import InputRows
 from .model_inputs import Input
 from .tracing.graph_tracer import gspmm
+from .tracing.values import Value
 
 
 def apply_word(
@@ -60,9 +61,21 @@ def diagonal_values(diagonal: Diagonal, evaluate: Evaluator) -> torch.Tensor:
 
 
 def precompute_plainly(inputs: list[Input], evaluate: Evaluator) -> InputRows:
-    """Compute all inputs letter by letter: for probes, which are small."""
+    """Compute all inputs letter by letter: for probes, which are small.
+
+    Words that end with the same letters share the products of these.
+    """
+    known: dict[tuple[Value, Word], torch.Tensor] = {}
     parts = []
-    for entry in inputs:
-        rows = evaluate(entry.value).detach()
-        parts.append(apply_word(entry.word, rows, evaluate))
+    for value, word in ((entry.value, entry.word) for entry in inputs):
+        start = 0
+        while start < len(word) and (value, word[start:]) not in known:
+            start += 1
+        if start == len(word):
+            known[value, ()] = evaluate(value).detach()
+        rows = known[value, word[start:]]
+        for place in reversed(range(start)):
+            rows = _apply_letter(word[place], rows, evaluate)
+            known[value, word[place:]] = rows
+        parts.append(rows)
     return InputRows(parts)

@@ -22,6 +22,9 @@ from .tracing.values import Value
 #: Random columns that two filters are compared on.
 _COLUMNS = 8
 
+#: Nodes of a graph on which all these columns are computed at once.
+_SMALL = 4096
+
 _ADVICE = "Call lc_transform with this graph"
 
 
@@ -66,26 +69,31 @@ class SameFilter:
     def holds(self, evaluate: Evaluator) -> bool:
         """Return whether they are equal on a graph.
 
-        Both are applied to random columns, one after the other, so that this
-        needs no more memory than some columns. The difference of a row is
-        compared with the largest number that the row had in any column: of a
-        row that differs, some column shows it.
+        Both are applied to random columns: on a large graph one after the
+        other, so that this needs no more memory than some columns. The
+        difference of a row is compared with the largest number that the row
+        had in any column: of a row that differs, some column shows it.
         """
         n = evaluate.call.num_nodes
         generator = torch.Generator().manual_seed(n)
         size = torch.zeros(n, 1, dtype=torch.float64)
         difference = torch.zeros(n, 1, dtype=torch.float64)
-        for number in range(_COLUMNS):
-            column = torch.randn(n, 1, generator=generator, dtype=torch.float64)
-            if number == 0:
+        together = _COLUMNS if n <= _SMALL else 1
+        for first in range(0, _COLUMNS, together):
+            columns = torch.randn(
+                n, together, generator=generator, dtype=torch.float64
+            )
+            if first == 0:
                 # In a row without negative factors, nothing cancels out.
-                column = column.abs() + 0.5
-            a = apply_word(self.first, column, evaluate)
-            b = apply_word(self.second, column, evaluate)
+                columns[:, 0] = columns[:, 0].abs() + 0.5
+            a = apply_word(self.first, columns, evaluate)
+            b = apply_word(self.second, columns, evaluate)
             same = (a == b) | (a.isnan() & b.isnan())
             apart = torch.where(same, 0, (a - b).abs().nan_to_num(torch.inf))
+            apart = apart.amax(dim=1, keepdim=True)
             difference = torch.maximum(difference, apart)
-            size = torch.maximum(size, b.abs().nan_to_num(0, 0, 0))
+            largest = b.abs().nan_to_num(0, 0, 0).amax(dim=1, keepdim=True)
+            size = torch.maximum(size, largest)
         return bool((difference <= 1e-5 * size).all())
 
     def require(self, evaluate: Evaluator) -> None:

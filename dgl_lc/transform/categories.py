@@ -10,6 +10,7 @@ import operator
 from typing import Any
 
 import torch
+from dgl import DGLError
 from torch import nn
 
 from .made_values import MadeValues
@@ -117,7 +118,7 @@ def _without_padding(
 
 
 def _are_categories(ids: Any) -> bool:
-    """Return whether they are static integers that come from features."""
+    """Return whether they are static integers of features or degrees."""
     if not isinstance(ids, Value) or not ids.static or ids.row_dim != 0:
         return False
     if ids.example.dtype not in (torch.int64, torch.int32):
@@ -125,12 +126,14 @@ def _are_categories(ids: Any) -> bool:
     pending, seen = [ids], set()
     while pending:
         value = pending.pop()
-        if value.op == "input":
+        # Degrees are categories, but the ids of nodes are not: a row for each
+        # node is not learned.
+        of_graph = value.op == "graph" and value.target[1] != "nodes"
+        if value.op == "input" or of_graph:
             return True
         if value not in seen:
             seen.add(value)
             pending += arguments_of(value)
-    # Numbers of nodes are no categories: a row for each node is not learned.
     return False
 
 
@@ -146,8 +149,19 @@ def _is_table(table: Any, module: nn.Module | None) -> bool:
     )
 
 
+class CategoryError(DGLError):
+    """Integers that an embedding has no row for."""
+
+
 def one_hot(ids: torch.Tensor, count: int, dtype: torch.dtype) -> torch.Tensor:
     """Return a column for each category, with ones where it is."""
+    if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < count:
+        raise CategoryError(
+            f"an embedding of {count} categories is given the category "
+            f"{int(ids.max() if ids.min() >= 0 else ids.min())}. Categories "
+            f"are whole numbers from 0 to {count - 1}: limit them, as by "
+            f"g.in_degrees().clamp(max={count - 1})."
+        )
     return nn.functional.one_hot(ids.long(), count).to(dtype)
 
 

@@ -7,7 +7,7 @@ values are then looked at, and the causes of problems are named.
 import torch
 from torch import nn
 
-from . import causes
+from . import causes, name_layouts  # noqa: F401 (adds its rules)
 from .compare_traces import compare_values, first_difference, unify_guards
 from .find_roots import Root, RootFinder
 from .graph_sized_parameters import of_parameters

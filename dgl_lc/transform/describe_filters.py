@@ -4,7 +4,7 @@ A filter is known by its numbers, however the model computes them: they are
 compared on a probe with powers of the degrees.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import dgl
@@ -12,6 +12,7 @@ import torch
 
 from .apply_words import diagonal_values, edge_weight
 from .evaluate import Evaluator
+from .feature_names import SAME_NUMBERS, made_of, source_name
 from .filter_words import (
     Aggregate,
     Diagonal,
@@ -20,8 +21,7 @@ from .filter_words import (
     Unit,
     Word,
 )
-from .model_inputs import FilterNames, source_name
-from .tracing.values import Value, arguments_of
+from .model_inputs import FilterNames
 
 #: Names by the powers of the target's in-degree, and of the source's
 #: out-degree or in-degree.
@@ -41,12 +41,12 @@ _DERIVED = {
     "to_simple": "with parallel edges merged",
     "to_bidirected": "in both directions",
     "khop_graph": "on the k-hop graph",
+    "edge_subgraph": "on some of the edges",
+    "remove_edges": "without some of the edges",
+    "add_edges": "with added edges",
+    "matrix": "as a product with a matrix",
+    "indexed": "on edges that forward makes",
 }
-
-#: Functions that change the shape or the type of edge weights.
-_SAME_NUMBERS = frozenset({
-    "to", "float", "double", "view", "reshape", "unsqueeze", "squeeze",
-})  # fmt: skip
 
 #: Polynomials of more terms are cut short.
 _TERMS_SHOWN = 6
@@ -150,12 +150,13 @@ def _weighted(letter: Aggregate) -> str:
     """Say what the edge weights are."""
     weight = letter.weight
     assert weight is not None
-    how = "divided" if letter.inverse else "weighted"
-    while weight.op == "call" and weight.name in _SAME_NUMBERS:
+    how = "divided by" if letter.inverse else "with"
+    while weight.op == "call" and weight.name in SAME_NUMBERS:
         weight = weight.args[0]
     if weight.op == "input":
+        how = "divided" if letter.inverse else "weighted"
         return f"{how} by {source_name(weight)}"
-    return f"{how} by values made of {_made_of(weight)}"
+    return f"{how} edge weights computed from {made_of(weight)}"
 
 
 def _factor(unit: Diagonal, evaluate: Evaluator) -> str:
@@ -173,7 +174,7 @@ def _factor(unit: Diagonal, evaluate: Evaluator) -> str:
             for power in (-0.5, -1, 0.5, 1):
                 if torch.allclose(values, degrees**power, rtol=1e-4, atol=0):
                     return f"factor per node: {name}{of} to the power {power}"
-    return f"factor per node, made of {_made_of(unit.factor)}"
+    return f"factor per node, computed from {made_of(unit.factor)}"
 
 
 def _with_loops(unit: Polynomial, evaluate: Evaluator) -> str:
@@ -188,23 +189,3 @@ def _with_loops(unit: Polynomial, evaluate: Evaluator) -> str:
     if letter.weight is not None:
         where += f", {_weighted(letter)}"
     return f"{kind}{where}"
-
-
-def _made_of(value: Value) -> str:
-    """Name the features and the values of the graph that a value needs."""
-    found = dict.fromkeys(_sources(value, set()))
-    return ", ".join(found) or "the graph"
-
-
-def _sources(value: Value, seen: set[Value]) -> Iterator[str]:
-    if value in seen:
-        return
-    seen.add(value)
-    if value.op == "input":
-        yield source_name(value)
-    elif value.op == "graph":
-        yield {"in_degrees": "in-degrees", "out_degrees": "out-degrees"}.get(
-            value.target[1], value.target[1]
-        )
-    for arg in arguments_of(value):
-        yield from _sources(arg, seen)

@@ -40,11 +40,15 @@ class EqualWords:
             _Probe(evaluate)
             for evaluate in sorted(probes, key=lambda e: e.call.num_nodes)
         ]
-        self._graphs = [*probes, real]
+        # What costs least is asked first.
+        self._graphs = sorted(
+            [*probes, real], key=lambda evaluate: evaluate.call.num_nodes
+        )
         self._normal: dict[Word, Word] = {(): ()}
-        self._words = _Buckets(self._probes[0])
+        self._longer: dict[Word, Word] = {(): ()}
+        self._words = _Buckets(self._probes)
         self._filter: dict[Word, Word] = {(): ()}
-        self._filters = _Buckets(self._probes[0])
+        self._filters = _Buckets(self._probes)
         self._same: dict[SameFilter, bool] = {}
 
     @property
@@ -54,12 +58,18 @@ class EqualWords:
 
     def normal(self, word: Word) -> Word:
         """Return the first word that is equal to a word as a product."""
-        found: Word = ()
-        for letter in word:
-            longer = self._with_filters((*found, letter))
-            if longer not in self._normal:
-                self._normal[longer] = self._find_word(longer)
-            found = self._normal[longer]
+        # Most words are a known one and a few letters.
+        known = len(word)
+        while word[:known] not in self._normal:
+            known -= 1
+        found = self._normal[word[:known]]
+        for end in range(known + 1, len(word) + 1):
+            longer = self._with_filters((*found, word[end - 1]))
+            if longer not in self._longer:
+                self._longer[longer] = self._find_word(longer)
+            found = self._longer[longer]
+            self._normal[word[:end]] = found
+            self._normal.setdefault(found, found)
         return found
 
     # Filters: single letters, and aggregations with their norms
@@ -121,6 +131,8 @@ class _Probe:
         n = evaluate.call.num_nodes
         generator = torch.Generator().manual_seed(n)
         rows = torch.randn(_ROWS, n, generator=generator, dtype=torch.float64)
+        # Means keep the sum of a row, so that not all columns count alike.
+        self._weights = torch.linspace(0.1, 1, n, dtype=torch.float64) ** 2
         self._eye = torch.eye(n, dtype=torch.float64)
         self._matrices: dict[Letter, torch.Tensor] = {}
         self._products: dict[Word, torch.Tensor] = {(): rows}
@@ -133,7 +145,7 @@ class _Probe:
 
     def size(self, word: Word) -> float:
         """Return a number that is the same for equal words."""
-        return float(self._product(word).abs().sum())
+        return float((self._product(word).abs() @ self._weights).sum())
 
     def _product(self, word: Word) -> torch.Tensor:
         """Return the random rows times a word, letter by letter."""
@@ -155,10 +167,13 @@ class _Probe:
 
 
 class _Buckets:
-    """Words by their sizes on a probe: equal words are near each other."""
+    """Words by their sizes on probes: equal words are near each other.
 
-    def __init__(self, probe: _Probe) -> None:
-        self._probe = probe
+    On a small probe alone, many products of sparse filters are 0.
+    """
+
+    def __init__(self, probes: Sequence[_Probe]) -> None:
+        self._probes = probes
         self._found: dict[int, list[Word]] = {}
         self.add(())
 
@@ -173,9 +188,9 @@ class _Buckets:
             yield from self._found.get(near, ())
 
     def _place(self, word: Word) -> int:
-        size = self._probe.size(word)
-        # Sizes of equal words differ by rounding, much less than 1 in 1,000.
-        return round(log(size) * 1e3) if isfinite(size) and size > 0 else 0
+        size = sum(probe.size(word) for probe in self._probes)
+        # Sizes of equal words differ by rounding, less than 1 in 10,000.
+        return round(log(size) * 1e4) if isfinite(size) and size > 0 else 0
 
 
 def _difference(a: Word, b: Word) -> tuple[Word, Word]:

@@ -14,6 +14,7 @@ from . import causes
 from .matrix_filters import graph_of_matrix
 from .memory_count import MemoryCount
 from .refusals import refuse, refuse_value
+from .scattered_edges import graph_of_indices
 from .tracing.graph_tracer import edge_softmax, gsddmm, gspmm
 from .tracing.graph_transforms import COMPUTED, compute_graph
 from .tracing.model_call import ModelCall
@@ -51,6 +52,7 @@ class Evaluator:
         self._values: dict[int, Any] = {}
         self._graphs: dict[Any, dgl.DGLGraph] = {}
         self._sorted: set[Any] = set()
+        self._degrees: dict[tuple, torch.Tensor] = {}
         self._params = {
             **dict(call.model.named_parameters(remove_duplicate=False)),
             **dict(call.model.named_buffers(remove_duplicate=False)),
@@ -77,12 +79,20 @@ class Evaluator:
         """Derive a graph from another."""
         if name == "matrix":
             return graph_of_matrix(self(args))
+        if name == "indexed":
+            ends = [self(end) for end in args]
+            return graph_of_indices(ends[0], ends[1], source)
         if name in COMPUTED:
             # Most of these make matrices of nodes by nodes.
             size = 16 * source.num_nodes() ** 2
             with self.memory.holding(size, f"the graph of {name}"):
                 return compute_graph(name, args, source)
+        # Masks and ids of edges are static values.
+        args, kwargs = replace((args, kwargs), self._static_argument)
         return getattr(dgl, name)(source, *args, **dict(kwargs))
+
+    def _static_argument(self, leaf: Any) -> Any:
+        return self(leaf) if isinstance(leaf, Value) else leaf
 
     def degrees(self, key: Any, name: str) -> torch.Tensor:
         """Count the edges of each node.
@@ -92,7 +102,10 @@ class Evaluator:
         """
         graph = self.graph(key)
         if not self.memory.is_limited:
-            return getattr(graph, name)()
+            # Every layer asks for them, and DGL would count them again.
+            if (key, name) not in self._degrees:
+                self._degrees[key, name] = getattr(graph, name)()
+            return self._degrees[key, name]
         edges = in_edges(graph)
         if key not in self._sorted:
             # Nodes by their edges, and a slice of edges while they are read.
@@ -114,6 +127,7 @@ class Evaluator:
     def forget(self) -> None:
         """Drop all values that are kept."""
         self._values.clear()
+        self._degrees.clear()
         self.memory.release(self._held)
         self._held = 0
 
@@ -151,7 +165,9 @@ class Evaluator:
         if value.example.layout is not torch.strided:
             # A matrix of the graph has a number and two ids for each edge.
             return (edges + nodes) * (value.example.element_size() + 16)
-        sizes = {"N": nodes, "E": edges, None: max(nodes, edges)}
+        # A size that is not known may be that of edges in both directions,
+        # with a self-loop for each node.
+        sizes = {"N": nodes, "E": edges, None: 2 * edges + nodes}
 
         def size(dim: Any) -> int:
             if isinstance(dim, PerNode):
@@ -251,7 +267,20 @@ def refuse_trouble(value: Value) -> NoReturn:
     )  # fmt: skip
 
 
-def check_guards(guards: list[Guard], evaluate: Callable[[Value], Any]) -> None:
+#: Advice on a branch that another graph takes in lc_transform, and later.
+_BRANCH = (
+    "Write forward without this branch, or change the graph "
+    "(dgl.add_self_loop) so that the branch is not taken"
+)
+OTHER_GRAPH = (
+    "Call lc_transform with this graph: its LC version may be another one"
+)
+
+
+def check_guards(
+    guards: list[Guard], evaluate: Callable[[Value], Any],
+    advice: str = _BRANCH,
+) -> None:  # fmt: skip
     """Refuse a graph on which the model would take another branch."""
     for guard in guards:
         value = guard.value
@@ -260,12 +289,29 @@ def check_guards(guards: list[Guard], evaluate: Callable[[Value], Any]) -> None:
         found = evaluate(value)
         found = found.item() if isinstance(found, torch.Tensor) else found
         if found != guard.result:
+            _refuse_without_edges(value, evaluate)
             refuse_value(
                 causes.OTHER_ON_OTHER_GRAPHS, value,
                 f"is {found} on this graph, but was {guard.result} on the "
                 f"graphs that the model was traced on, so that the model "
                 f"would take another branch, or stop with an error (because "
-                f"of nodes without incoming edges, for instance)",
-                "Write forward without this branch, or change the graph "
-                "(dgl.add_self_loop) so that the branch is not taken",
+                f"of nodes without incoming edges, or of a type of edges "
+                f"that was not there, for instance)",
+                advice,
+            )  # fmt: skip
+
+
+def _refuse_without_edges(value: Value, evaluate: Any) -> None:
+    """Refuse a branch that is taken because a graph has no edges."""
+    call = getattr(evaluate, "call", None)
+    graphs = call.graphs.items() if call is not None else ()
+    for name, graph in graphs:
+        if not graph.num_edges():
+            refuse_value(
+                causes.OTHER_ON_OTHER_GRAPHS, value,
+                f"takes another branch, because {name} has no "
+                f"edges: nothing is aggregated there, and nothing can be "
+                f"transformed",
+                "Pass a graph with edges (dgl.add_self_loop), or train the "
+                "model on this graph as it is",
             )  # fmt: skip

@@ -7,13 +7,14 @@ what follows from a root is not reported again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import causes
+from .causes import Cause
 from .evaluate import refuse_trouble
 from .find_filters import FilterFinder
 from .recognise import OperationKinds
-from .refusals import LCError, Problem, refuse_value
+from .refusals import LCError, Line, Problem, refuse_value
 from .tracing.values import Trace, Value, arguments_of, values_in
 
 
@@ -23,6 +24,21 @@ class Root:
 
     value: Value
     problem: Problem
+
+    def named(
+        self, cause: Cause, what: str, reason: str, advice: str,
+        at: Line | None = None,
+    ) -> Problem:  # fmt: skip
+        """Return the problem under another name, and at another line."""
+        problem = self.problem
+        if at is not None:
+            problem = replace(
+                problem, file=at.file, line=at.number, text=at.text
+            )
+        return replace(
+            problem, code=cause.code, operation=what, reason=reason,
+            advice=advice,
+        )  # fmt: skip
 
 
 class RootFinder:

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from .drawing.draw_lc import draw_lc
 from .drawing.svg import escape
 from .drawing.svg_file import write_svg
 from .drift import Drift, LazyDrift
-from .evaluate import Evaluator, check_guards
+from .evaluate import OTHER_GRAPH, Evaluator, check_guards
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .measure_drift import measure_drift
@@ -34,7 +35,12 @@ from .precompute_inputs import precompute_inputs
 from .pushed import Pushed
 from .refusals import refuse
 from .report import Report
-from .tracing.model_call import ModelCall, differences, read_call
+from .tracing.model_call import (
+    ModelCall,
+    differences,
+    named_items,
+    read_call,
+)
 from .tracing.values import Guard
 
 
@@ -151,6 +157,19 @@ class LCVersion:
         """Read the arguments of a method, which are those of the model."""
         call = read_call(self._model, args, kwargs, may_be_on_disk)
         lacking = self._names - set(call.graphs) - set(call.inputs)
+        for name, item in named_items(self._model, args, kwargs):
+            if name in lacking and len(getattr(item, "shape", ())):
+                was = self._call.inputs[name]
+                size = "nodes" if self._call.of_nodes(name) else "edges"
+                graph = next(iter(call.graphs.values()))
+                count = getattr(graph, f"num_{size}")()
+                refuse(
+                    causes.WRONG_CALL, "", f"the argument {name}",
+                    f"has {item.shape[0]:,} rows, but the graph has "
+                    f"{count:,} {size} (lc_transform was given "
+                    f"{was.shape[0]:,} rows, one for each of its {size})",
+                    f"Pass a row for each of the {size} of this graph",
+                )  # fmt: skip
         if lacking:
             refuse(
                 causes.WRONG_CALL, "", method,
@@ -194,6 +213,11 @@ class LCVersion:
             argmax, and the difference that each operation makes.
             ``lc.report.drift`` is the one without arguments.
         """
+        if not isinstance(samples, Integral) or samples < 1:
+            raise DGLError(
+                f"samples={samples!r}: the number of nodes to compare has to "
+                f"be a whole number of at least 1, such as samples=1000."
+            )
         call = self._call
         if args or kwargs:
             call = self._read_call("drift", args, kwargs)
@@ -201,7 +225,7 @@ class LCVersion:
         chosen = check_nodes(graph, nodes)
         with torch.no_grad():
             evaluate = Evaluator(call)
-            check_guards(self._guards, evaluate)
+            check_guards(self._guards, evaluate, OTHER_GRAPH)
             check_assumptions(self._pushed.assumptions, evaluate)
         return measure_drift(
             call, self.module, self.inputs, self._pushed, chosen, samples

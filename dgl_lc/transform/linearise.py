@@ -14,6 +14,7 @@ from torch import fx
 from .evaluate import Evaluator
 from .lc_module import LCModule
 from .linearity import LINEAR
+from .number_types import has_numbers, real_parts
 from .pushed import Pushed
 from .recognise import node_rows_in
 from .tracing.model_call import ModelCall
@@ -46,8 +47,11 @@ class LinearVersion(fx.Interpreter):
         value = n.meta.get("value")
         if value is None or not is_replaced(value, self._pushed):
             return super().run_node(n)
-        found = self.fetch_args_kwargs_from_env(n)
-        result = linear_instead(value, found, self._pushed)
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.target is getattr:
+            # A property is traced without its name among the arguments.
+            args = args[:1]
+        result = linear_instead(value, (args, kwargs), self._pushed)
         return _zeros(super().run_node(n)) if result is None else result
 
 
@@ -82,9 +86,9 @@ def linear_instead(value: Value, arguments: Any, pushed: Pushed) -> Any:
     )
     for leaf, tensor in pairs:
         row = isinstance(leaf, Value) and leaf.data and leaf.node_rows
-        if row and tensor.is_floating_point():
+        if row and has_numbers(tensor):
             dim, each = row
-            tensor = tensor.movedim(dim, 0)
+            tensor = real_parts(tensor.movedim(dim, 0))
             rows.append(tensor.reshape(len(tensor) // each, -1))
     if not rows:
         return None
@@ -103,11 +107,15 @@ def linear_instead(value: Value, arguments: Any, pushed: Pushed) -> Any:
         generator = torch.Generator().manual_seed(1000 * value.id + count)
         width = together.shape[1]
         columns = each * prod(shape)
-        weight = torch.randn(width, columns, generator=generator)
+        pair = (2,) if example.is_complex() else ()
+        weight = torch.randn(width, columns * prod(pair), generator=generator)
         found = together @ weight.to(together) / width**0.5
-        if not example.is_floating_point():
+        found = found.reshape(len(found) * each, *shape, *pair)
+        if pair:
+            found = torch.view_as_complex(found)
+        elif not example.is_floating_point():
             found = torch.zeros_like(found, dtype=example.dtype)
-        found = found.reshape(len(found) * each, *shape).movedim(0, dim)
+        found = found.movedim(0, dim)
         return found.contiguous()
 
     return replace(value.example, result)

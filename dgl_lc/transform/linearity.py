@@ -1,8 +1,11 @@
 """Testing on random numbers whether an operation is linear in its rows."""
 
 from collections.abc import Callable
+from math import isfinite
 
 import torch
+
+from .number_types import has_numbers, normal_like
 
 #: How an operation treats the rows of its arguments.
 LINEAR, AFFINE, NONLINEAR = "linear", "bias", "non-linear"
@@ -26,11 +29,19 @@ def linearity(
     rows = torch.arange(11)
     seed = int(torch.randint(2**31, (), generator=generator))
 
+    known: dict[tuple, torch.Tensor] = {}
+
+    def draw(like: torch.Tensor, add: int) -> torch.Tensor:
+        """Draw random numbers, the same ones for the same shape."""
+        key = (like.shape, like.dtype, add)
+        if key not in known:
+            made = torch.Generator().manual_seed(seed + add + like.numel())
+            known[key] = normal_like(like, made)
+        return known[key]
+
     def noise(scale: float, add: int) -> Callable:
         def change(tensor: torch.Tensor) -> torch.Tensor:
-            made = torch.Generator().manual_seed(seed + add + tensor.numel())
-            drawn = torch.randn(tensor.shape, generator=made)
-            return (scale * drawn).to(tensor)
+            return scale * draw(tensor, add)
 
         return change
 
@@ -38,7 +49,7 @@ def linearity(
         return outputs(rows, change)
 
     zero = evaluate(torch.zeros_like)
-    if not all(tensor.is_floating_point() for tensor in zero):
+    if not all(map(has_numbers, zero)):
         return NONLINEAR
     linear = all(not tensor.any() for tensor in zero)
     for scale in _SCALES:
@@ -51,7 +62,8 @@ def linearity(
             if not torch.isfinite(both).all():
                 return NONLINEAR
             found, expected = 3 * (p - z) + (q - z), both - z
-            rtol = 1e-6 if z.dtype == torch.float64 else 1e-4
+            double = z.dtype in (torch.float64, torch.complex128)
+            rtol = 1e-6 if double else 1e-4
             if not close(found, expected, rtol):
                 # Beside a large constant, rounding alone makes a difference.
                 rounding = 32 * torch.finfo(z.dtype).eps * _size(z)
@@ -67,7 +79,7 @@ def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
     """
     if a.shape != b.shape:
         return False
-    if not (a.is_floating_point() or a.is_complex()):
+    if not has_numbers(a):
         return torch.equal(a, b)
     rtol = max(rtol, 8 * torch.finfo(a.dtype).eps)
     size = _size(b)
@@ -78,5 +90,10 @@ def close(a: torch.Tensor, b: torch.Tensor, rtol: float = 1e-3) -> bool:
 
 def _size(tensor: torch.Tensor) -> float:
     """Return the largest absolute value of the finite numbers."""
+    if not tensor.numel():
+        return 0.0
+    largest = float(tensor.abs().max())
+    if isfinite(largest):
+        return largest
     finite = tensor[torch.isfinite(tensor)].abs()
     return float(finite.max()) if finite.numel() else 0.0

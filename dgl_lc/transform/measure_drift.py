@@ -1,20 +1,19 @@
 """Measuring how much the LC version differs from the model, and by what."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from dgl import DGLError
-from torch import nn
 
 from .drift import Drift, OperationDrift
 from .lc_module import LCModule
 from .linearity import LINEAR
 from .model_inputs import Input
 from .neighbourhoods import NodeEvaluator, Parts, TooLargeError, output_values
+from .number_types import has_numbers, real_parts
 from .pushed import Pushed
-from .recognise import DROPOUT, OperationKinds
+from .recognise import DROPOUT, OperationKinds, evaluating
 from .swapped_model import SwappedModel
 from .tracing.model_call import ModelCall
 from .tracing.values import (
@@ -41,7 +40,7 @@ def measure_drift(
     # Both have the parameters of the LC version, which may be trained.
     call = replace(call, model=module)
     outputs = output_values(pushed)
-    with torch.no_grad(), _in_evaluation(module):
+    with torch.no_grad(), evaluating(module):
         kinds = OperationKinds(module, pushed.num_nodes)
         parts = Parts(pushed, kinds)
         evaluate, chosen = _sample(call, parts, outputs, inputs, nodes, samples)
@@ -129,7 +128,8 @@ def _relative(found: list[torch.Tensor], original: list[torch.Tensor]) -> float:
 
 def _norm(tensors: list[torch.Tensor]) -> float:
     """Return the norm of all numbers together."""
-    floats = [t.double() for t in tensors if t.is_floating_point()]
+    numbers = [t for t in tensors if has_numbers(t)]
+    floats = [real_parts(t).double() for t in numbers]
     return sum(float(t.pow(2).sum()) for t in floats) ** 0.5
 
 
@@ -142,15 +142,3 @@ def _agreement(
         return None
     same = a.argmax(dim=1) == b.argmax(dim=1)
     return float(same.double().mean()) if len(same) else None
-
-
-@contextmanager
-def _in_evaluation(model: nn.Module) -> Iterator[None]:
-    """Put a model and its parts into evaluation, and back again."""
-    modes = {part: part.training for part in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode

@@ -4,12 +4,14 @@ A message that a user computes for each edge is often a sum of terms, each of
 them a fixed weight times a value of the edge's source or target:
 
 - f(h_u), for any function f of each row, is f on nodes, then a copy to edges;
-- W (w_e h_u), for linear functions, is w_e times (W h) of the source.
+- W (w_e h_u), for linear functions, is w_e times (W h) of the source;
+- a bias b, or any other value that does not depend on nodes, is b itself;
+- W f_e, for a static value f of edges, is W on nodes, after the sum of f.
 """
 
 import dataclasses
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -17,35 +19,33 @@ from torch import nn
 from .linearity import LINEAR
 from .made_values import MadeValues
 from .recognise import OperationKinds
-from .scattered_edges import copied_rows
+from .refusals import LCError
+from .scattered_edges import Ends, copied_rows, of_edges
+from .terms import (
+    Form,
+    Term,
+    bias_term,
+    flat_product,
+    is_zero,
+    on_bias,
+    same_width,
+    scaled,
+    sum_of_edges,
+    times,
+)
 from .tracing.typed_products import typed_product
 from .tracing.values import Value, after_parts, arguments_of, replace
-
-
-class Term(NamedTuple):
-    """A term of a message: a weight times a value of one end of the edge.
-
-    ``rows`` is the value of nodes, and ``end`` is "u" or "v"; for a static
-    value of edges, ``rows`` is that value, and ``end`` is "e".
-    """
-
-    factor: float
-    end: str
-    rows: Value
-    weight: Value | None = None
-
-
-#: The terms of a message; None if it is not a sum of such terms.
-Form = list[Term] | None
 
 
 class TermFinder:
     """Finds the terms of messages that are sent on one graph."""
 
     def __init__(
-        self, graph: Any, values: MadeValues, kinds: OperationKinds
-    ) -> None:
+        self, graph: Any, values: MadeValues, kinds: OperationKinds,
+        ends: Ends | None = None,
+    ) -> None:  # fmt: skip
         self._graph, self._values, self._kinds = graph, values, kinds
+        self._ends = ends
         self._forms: dict[int, Form] = {}
 
     def of(self, value: Value) -> Form:
@@ -55,19 +55,39 @@ class TermFinder:
     def _parts(self, value: Value) -> list[Value]:
         if value.op not in ("call", "module"):
             return []
-        return [v for v in arguments_of(value) if "E" in v.dims]
+        return [v for v in arguments_of(value) if of_edges(v)]
 
     def _terms(self, value: Value) -> Form:
         """Return the terms of a value, whose parts are known."""
-        if value.trouble or value.dims[:1] != ("E",):
+        if value.trouble or not of_edges(value):
             return None
-        copied = copied_rows(value)
+        copied = copied_rows(value, self._ends)
         if copied is not None and copied[0] == self._graph:
             _, end, rows = copied
             return [Term(1.0, end, rows)]
-        if value.static:
-            moved = self._through(value) if value.op == "call" else None
-            return moved or [Term(1.0, "e", value)]
+        if not value.static:
+            return self._split(value)
+        try:
+            found = self._split_static(value)
+        except LCError:
+            found = None
+        return found or [Term(1.0, "e", value)]
+
+    def _split_static(self, value: Value) -> Form:
+        """Return the terms of the two ends in a static value, if it has any.
+
+        A layer on the message is then one on nodes, after filters.
+        """
+        if not isinstance(value.example, torch.Tensor):
+            return None
+        moved = self._through(value) if value.op == "call" else None
+        if moved is None and value.example.is_floating_point():
+            moved = self._split(value)
+        plain = moved and all(term.end in "uve" for term in moved)
+        return moved if plain else None
+
+    def _split(self, value: Value) -> Form:
+        """Return the terms of an operation, whose parts are known."""
         if value.op == "edges":
             graph, op, left, right = value.target
             if graph != self._graph:
@@ -82,7 +102,7 @@ class TermFinder:
             return self._through(value) or self._joined(value)
         if value.op == "call" and not value.kwargs:
             if target is operator.neg:
-                return _scaled(self._known(args[0]), -1.0)
+                return scaled(self._known(args[0]), -1.0)
             if target in (torch.where, torch.Tensor.where) and len(args) == 3:
                 return self._where(*args, value.dims)
             name = _BINARY.get(target)
@@ -96,7 +116,7 @@ class TermFinder:
 
     def _known(self, arg: Any) -> Form:
         """Return the terms of an argument, which are known."""
-        if not isinstance(arg, Value) or arg.dims[:1] != ("E",):
+        if not isinstance(arg, Value) or not of_edges(arg):
             return None
         return self._forms.get(arg.id)
 
@@ -124,29 +144,31 @@ class TermFinder:
         """Return the terms of a sum, a product or a quotient."""
         (a, b), (x, y) = forms, args
         if op in ("add", "sub"):
+            a, b = a or bias_term(x), b or bias_term(y)
             if a is None or b is None:
                 return None
-            if any(len(arg.dims) != len(dims) for arg in args):
+            of_edges = [arg for arg in args if arg.data]
+            if any(len(arg.dims) != len(dims) for arg in of_edges):
                 return None
             sign = 1.0 if op == "add" else -1.0
-            return [*a, *(_scaled(b, sign) or [])]
+            return [*a, *(scaled(b, sign) or [])]
         if op == "mul" and a is not None:
             if type(y) in (int, float):
-                return _scaled(a, float(y))
+                return scaled(a, float(y))
             weight = self._weight(b, y)
-            if weight is not None and _same_width(x, dims):
+            if weight is not None and same_width(x, dims):
                 return self._weighted(a, weight)
         if op == "mul" and b is not None:
             if type(x) in (int, float):
-                return _scaled(b, float(x))
+                return scaled(b, float(x))
             weight = self._weight(a, x)
-            if weight is not None and _same_width(y, dims):
+            if weight is not None and same_width(y, dims):
                 return self._weighted(b, weight)
         if op == "div" and a is not None:
             if type(y) in (int, float) and y:
-                return _scaled(a, 1.0 / y)
+                return scaled(a, 1.0 / y)
             weight = self._weight(b, y)
-            if weight is not None and _same_width(x, dims):
+            if weight is not None and same_width(x, dims):
                 return self._weighted(a, self._inverse(weight))
         return None
 
@@ -154,10 +176,12 @@ class TermFinder:
         """Return static numbers, one for each edge, if an operand is that."""
         if not isinstance(arg, Value) or not arg.static:
             return None
-        if any(d != 1 for d in arg.dims[1:]) or not form or len(form) > 1:
+        if any(d != 1 for d in arg.dims[1:]) or not form:
             return None
-        if arg.dims[0] == "E":
+        if of_edges(arg):
             return arg
+        if len(form) > 1:
+            return None
         end = form[0].end
         op, place = ("copy_lhs", 0) if end == "u" else ("copy_rhs", 1)
         pair = (arg, None) if place == 0 else (None, arg)
@@ -169,6 +193,8 @@ class TermFinder:
         """Multiply terms by a weight of each edge."""
         found: list[Term] = []
         for term in form or ():
+            if term.end == "s":  # its edges are added already
+                return None
             its = weight
             if term.weight is not None:
                 pair = (term.weight, weight)
@@ -184,7 +210,7 @@ class TermFinder:
     ) -> Form:
         """Return the terms of a product with the matrix of an edge's type."""
         form = self._known(rows)
-        if not form or any(term.end == "e" for term in form):
+        if not form or any(term.end in "e1s" for term in form):
             return None
         if not isinstance(types, Value) or types.dims != ("E",):
             return None
@@ -196,35 +222,19 @@ class TermFinder:
             shape = tuple(weights.example.shape[1:])
             matrix = call(operator.getitem, (weights, number), shape)
             for term in self._weighted(form, mask) or ():
-                made = self._times(term.rows, matrix, blocks)
+                made = times(self._values, term.rows, matrix, blocks)
                 found.append(term._replace(rows=made))
         kept = [t for t in found if t.weight and t.weight.example.any()]
         return kept or found
-
-    def _times(self, rows: Value, matrix: Value, blocks: tuple | None) -> Value:
-        """Write the product of rows of nodes and a matrix, or its blocks."""
-        call = self._values.call
-        if blocks is None:
-            out = matrix.dims[-1]
-            return call(operator.matmul, (rows, matrix), ("N", out))
-        number, width, out = blocks
-        matrix = call(torch.Tensor.reshape, (matrix, blocks), blocks)
-        parts = tuple(
-            call(operator.getitem, (matrix, block), (width, out))
-            for block in range(number)
-        )
-        dims = (number * width, number * out)
-        whole = call(torch.block_diag, parts, dims)
-        return call(operator.matmul, (rows, whole), ("N", number * out))
 
     def _where(self, condition: Any, a: Any, b: Any, dims: tuple) -> Form:
         """Return the terms of a choice for each edge, by a static mask."""
         found: list[Term] = []
         for arg, chosen in ((a, True), (b, False)):
             form = self._known(arg)
-            if _is_zero(arg):
+            if is_zero(arg):
                 continue
-            if form is None or not _same_width(arg, dims):
+            if form is None or not same_width(arg, dims):
                 return None
             if self._weight([Term(1.0, "e", condition)], condition) is None:
                 return None
@@ -233,7 +243,10 @@ class TermFinder:
                 mask = self._values.call(torch.logical_not, (mask,), mask.dims)
             dtype = arg.example.dtype
             mask = self._values.call(torch.Tensor.to, (mask, dtype), mask.dims)
-            found.extend(self._weighted(form, mask) or ())
+            chosen_terms = self._weighted(form, mask)
+            if chosen_terms is None:
+                return None
+            found.extend(chosen_terms)
         return found or None
 
     def _inverse(self, weight: Value) -> Value:
@@ -245,61 +258,90 @@ class TermFinder:
         It is applied to values of nodes instead. If the message is more than
         a copy of one end's value, the function has to be linear.
         """
-        parts = [v for v in arguments_of(value) if "E" in v.dims]
+        parts = [v for v in arguments_of(value) if of_edges(v)]
         forms = [self._known(part) for part in parts]
         if not isinstance(value.example, torch.Tensor) or not parts:
             return None
         if any(not form for form in forms):
             return None
-        firsts = [form[0] for form in forms if form]
+        found = self._on_terms(value, parts, [form or [] for form in forms])
+        if found is None and parts[0].static and not value.static:
+            # A static value of edges may be taken as it is.
+            whole = [Term(1.0, "e", parts[0])]
+            found = self._on_terms(value, parts, [whole])
+        return found
+
+    def _on_terms(
+        self, value: Value, parts: list[Value], forms: list[list[Term]]
+    ) -> Form:
+        """Apply a function of each row to the terms of its arguments."""
+        firsts = [form[0] for form in forms]
         plain = all(
-            len(form or ()) == 1 and term[::3] == (1.0, None)
-            for form, term in zip(forms, firsts, strict=True)
+            len(form) == 1 and form[0][::3] == (1.0, None) for form in forms
         )
         ends = {term.end for term in firsts}
-        if plain and len(ends) == 1 and "e" not in ends:
+        if plain and len(ends) == 1 and ends <= {"u", "v"}:
             rows = {p: t.rows for p, t in zip(parts, firsts, strict=True)}
             made = self._on_nodes(value, rows)
             (end,) = ends
             return None if made is None else [Term(1.0, end, made)]
-        if len(set(parts)) > 1 or value.static:
+        if len(set(parts)) > 1:
             return None
         found: list[Term] = []
-        without_bias = self._without_bias(value)
-        for term in forms[0] or ():
-            if term.end == "e":
+        split, has_bias = self._without_bias(value), False
+        for term in forms[0]:
+            if value.static and term.end in "1e":
                 return None
-            rows = {parts[0]: term.rows}
-            if without_bias is not None and not found:
-                # The bias of a layer is added once, with the first term.
-                if term[::3] != (1.0, None):
+            if term.end == "1":
+                # Whether the function is linear is seen at the other terms.
+                layer = split[0] if split else value
+                made = on_bias(self._values, layer, parts[0], term.rows)
+                if made is None or len(forms[0]) == 1:
                     return None
+                found.append(term._replace(rows=made))
+                continue
+            if term.end == "e":
+                total = sum_of_edges(
+                    self._values, self._graph, term.rows, term.weight
+                )
+                term = Term(term.factor, "s", total)
+            rows = {parts[0]: term.rows}
+            copied = not parts[0].static and term[::3] == (1.0, None)
+            if split is not None and not has_bias and copied:
+                # The bias of a layer is added once, with the first term.
                 made = self._on_nodes(value, rows)
             else:
-                made = self._on_nodes(without_bias or value, rows)
+                made = self._on_nodes(split[0] if split else value, rows)
                 if made is not None and self._kinds.of(made) != LINEAR:
                     return None
+                if split is not None and not has_bias:
+                    found.append(Term(1.0, "1", split[1]))
+            has_bias = True
             if made is None:
                 return None
             found.append(term._replace(rows=made))
         return found
 
-    def _without_bias(self, value: Value) -> Value | None:
-        """Return a linear layer with a bias as one without, if it is one."""
+    def _without_bias(self, value: Value) -> tuple[Value, Value] | None:
+        """Return (layer without a bias, bias) of a linear layer with one."""
         linear = nn.functional.linear
         if value.op == "module":
             module = self._kinds.module(value)
             if not isinstance(module, nn.Linear) or module.bias is None:
                 return None
             weight = self._values.parameter(f"{value.target}.weight", value)
+            bias = self._values.parameter(f"{value.target}.bias", value)
             args = (value.args[0], weight)
         elif value.target is linear and len(value.args) == 3:
-            args = value.args[:2]
+            args, bias = value.args[:2], value.args[2]
         else:
             return None
-        return dataclasses.replace(
+        if not isinstance(bias, Value) or bias.data:
+            return None
+        layer = dataclasses.replace(
             value, op="call", target=linear, args=args, kwargs={}
         )
+        return layer, bias
 
     def _joined(self, value: Value) -> Form:
         """Return the terms of joined columns, each beside columns of zeros."""
@@ -311,12 +353,12 @@ class TermFinder:
         found: list[Term] = []
         for place, part in enumerate(parts):
             form = self._known(part)
-            if not form or any(term.end == "e" for term in form):
+            if not form or any(term.end == "1" for term in form):
                 return None
             around = (sum(widths[:place]), sum(widths[place + 1 :]))
             for term in form:
                 pad = (term.rows, around)
-                dims = ("N", sum(widths))
+                dims = (term.rows.dims[0], sum(widths))
                 made = self._values.call(nn.functional.pad, pad, dims)
                 found.append(term._replace(rows=made))
         return found
@@ -348,26 +390,3 @@ _BINARY = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul",
     operator.truediv: "div",
 }  # fmt: skip
-
-
-def _scaled(form: Form, factor: float) -> Form:
-    if form is None:
-        return None
-    return [term._replace(factor=factor * term.factor) for term in form]
-
-
-def _same_width(arg: Value, dims: tuple) -> bool:
-    """Return whether a product has the width of one of its factors."""
-    return arg.dims[1:] == dims[1:]
-
-
-def _is_zero(arg: Any) -> bool:
-    """Return whether it is the number zero, or a tensor made by zeros."""
-    if isinstance(arg, Value):
-        return arg.op == "call" and arg.target is torch.zeros
-    return type(arg) in (int, float) and arg == 0
-
-
-def flat_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Multiply two edge weights, whatever their shapes."""
-    return a.reshape(-1) * b.reshape(-1)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-import torch
-
 from ..row_programs.needs import NeededInput, Needs
+from .feature_names import source_name
 from .filter_words import (
     Diagonal,
     NormedAggregate,
@@ -138,16 +137,3 @@ def _identifier(text: str) -> str:
     if not name.isidentifier() or keyword.iskeyword(name) or taken:
         return f"input_{name}"
     return name
-
-
-def source_name(value: Value) -> str:
-    """Return the name of features, or of what is computed from them."""
-    if value.op == "input":
-        target = value.target
-        return target if isinstance(target, str) else target[2]
-    inner = [v for v in value.args if isinstance(v, Value) and v.data]
-    if value.target is torch.ones:
-        return "1"
-    if len(inner) == 1 and inner[0].op != "number":
-        return f"{value.name}({source_name(inner[0])})"
-    return f"{value.name}({'…' if inner else ''})"

@@ -19,6 +19,7 @@ from torch import nn
 from . import causes
 from .causes import Cause
 from .find_roots import Root, picks_by_learned
+from .name_edge_causes import attention, layer_on_edge_features
 from .refusals import Problem
 from .tracing.values import Trace, Value, arguments_of, values_in
 
@@ -91,14 +92,11 @@ def name_cause(root: Root, around: Around) -> Problem:
     return root.problem
 
 
-def _as(
+def renamed(
     root: Root, cause: Cause, what: str, reason: str, advice: str
 ) -> Problem:
     """Return the problem of a root under another name."""
-    return replace(
-        root.problem, code=cause.code, operation=what, reason=reason,
-        advice=advice,
-    )  # fmt: skip
+    return root.named(cause, what, reason, advice)
 
 
 def _learned_arguments(value: Value) -> list[Value]:
@@ -119,7 +117,7 @@ def _picked_nodes(root: Root, around: Around) -> Problem | None:
     by_index = name in _BY_INDEX and any(v in learned for v in learned[1:])
     if not picks_by_learned(value) and not by_index:
         return None
-    return _as(
+    return renamed(
         root, causes.PICKED_NODES, f"{name} of learned scores",
         "mixes nodes: which nodes are kept (top-k pooling, sorting) depends on "
         "learned values of all nodes, and a mini-batch has only some of them",
@@ -155,7 +153,7 @@ def _random_numbers(root: Root, around: Around) -> Problem | None:
     if not value.draws or root.problem.code != causes.RANDOM_NUMBERS.code:
         return None
     if name == "randperm":
-        return _as(
+        return renamed(
             root, causes.SHUFFLED_NODES, "randperm shuffles nodes",
             "draws random numbers that mix nodes: a row gets the features of "
             "another node (as in the corruption of contrastive models)",
@@ -163,20 +161,20 @@ def _random_numbers(root: Root, around: Around) -> Problem | None:
             "the encoder alone",
         )  # fmt: skip
     if "gumbel" in name or around.reaches(value, frozenset({"log"})):
-        return _as(
+        return renamed(
             root, causes.RANDOM_NUMBERS, f"Gumbel noise ({name})",
             "draws random numbers for each node, in evaluation too",
             "Use a softmax without noise",
         )  # fmt: skip
     one_each = value.dims[:1] == ("N",) and all(d == 1 for d in value.dims[1:])
     if one_each:
-        return _as(
+        return renamed(
             root, causes.RANDOM_NUMBERS, f"DropNode, a random mask ({name})",
             "draws random numbers, one for each node, so that whole nodes are "
             "dropped",
             "Use nn.Dropout on the features instead",
         )  # fmt: skip
-    return _as(
+    return renamed(
         root, causes.RANDOM_NUMBERS, f"random mask or noise ({name})",
         "draws random numbers", _NOISE,
     )  # fmt: skip
@@ -203,7 +201,7 @@ def _over_nodes(root: Root, around: Around) -> Problem | None:
         return None
     rows = {v.name.strip("_") for v in around.rows_from(value)}
     if rows & {"sub", "truediv"} or (rows and name in _SPREADS):
-        return _as(
+        return renamed(
             root, causes.NORM_OVER_NODES, f"{name} over all nodes",
             "mixes nodes: rows are centred or scaled by a statistic of all "
             "nodes (PairNorm, GraphNorm), and a mini-batch has only some of "
@@ -212,14 +210,14 @@ def _over_nodes(root: Root, around: Around) -> Problem | None:
             "which keeps running statistics",
         )  # fmt: skip
     if rows:
-        return _as(
+        return renamed(
             root, causes.READOUT, f"{name} over all nodes",
             "mixes nodes: a value of all nodes is given back to each node (a "
             "virtual node, or a global context)",
             "Remove it, or compute it from the features before the model is "
             "called and store it as an attribute of the model",
         )  # fmt: skip
-    return _as(
+    return renamed(
         root, causes.READOUT, f"{name} over all nodes (a readout)",
         "mixes nodes: its result has no row for each node, and a mini-batch "
         "has only some of the nodes",
@@ -241,7 +239,7 @@ def _pairs_of_nodes(root: Root, around: Around) -> Problem | None:
     name = value.name.strip("_")
     pairs = value.dims.count("N") > 1
     if value.name in _ATTENTION or (pairs and value.learned):
-        return _as(
+        return renamed(
             root, causes.ATTENTION_OF_NODES, f"{name} of all pairs of nodes",
             "mixes nodes: each node attends to, or is compared with, all "
             "others (a transformer over nodes, a learned or k-nearest-"
@@ -253,7 +251,7 @@ def _pairs_of_nodes(root: Root, around: Around) -> Problem | None:
         return None
     if root.problem.code != causes.MIXED_NODES.code:
         return None
-    return _as(
+    return renamed(
         root, causes.ATTENTION_OF_NODES, f"{name} over all nodes",
         "mixes nodes: the result for a node depends on all nodes",
         "Apply it to each row (dim=1), or use a sigmoid",
@@ -283,7 +281,7 @@ def _dense_matrix(root: Root, around: Around) -> Problem | None:
             root.problem, file=line.file, line=line.number, text=line.text
         )
         root = Root(products[0], problem)
-    return _as(
+    return renamed(
         root, causes.UNSUPPORTED_MESSAGES, f"{name} with a matrix of nodes",
         "has an argument with a number for each pair of nodes, such as an "
         "adjacency matrix",
@@ -300,7 +298,7 @@ def _losses(root: Root, around: Around) -> Problem | None:
     is_loss = "loss" in name.lower() or name in ("cross_entropy", "kl_div")
     if not (scalar and is_loss):
         return None
-    return _as(
+    return renamed(
         root, causes.READOUT, f"{name} over all nodes",
         "mixes nodes: a loss has no row for each node",
         "Return the outputs of the nodes, and compute the loss in the "
@@ -317,7 +315,7 @@ def _norms(root: Root, around: Around) -> Problem | None:
         or root.problem.code != causes.MIXED_NODES.code
     ):
         return None
-    return _as(
+    return renamed(
         root, causes.NORM_OVER_NODES, f"{name} over all nodes",
         "mixes nodes: its result for a node depends on the other nodes",
         "Normalise each row (nn.LayerNorm, F.normalize(h, dim=1)), or use "
@@ -326,32 +324,6 @@ def _norms(root: Root, around: Around) -> Problem | None:
 
 
 @names
-def _attention(root: Root, around: Around) -> Problem | None:
-    """Name attention over neighbours."""
-    learned = (
-        causes.LEARNED_EDGE_WEIGHTS.code,
-        causes.LEARNED_MESSAGES.code,
-    )
-    if root.problem.code not in learned or not _is_softmaxed(root.value):
-        return None
-    return _as(
-        root, causes.ATTENTION, "attention over neighbours (edge softmax)",
-        "edge weights are learned, so the filter is not constant",
-        "Use a layer with fixed weights, such as GraphConv or SAGEConv with "
-        "mean: the LC transformation has no attention",
-    )  # fmt: skip
-
-
-def _is_softmaxed(value: Value) -> bool:
-    """Return whether edge values that it uses went through a softmax."""
-    pending = [v for v in arguments_of(value) if "E" in v.dims]
-    seen = set(pending)
-    while pending:
-        edge = pending.pop()
-        if edge.op == "softmax" or "softmax" in edge.name:
-            return True
-        for arg in arguments_of(edge):
-            if "E" in arg.dims and arg not in seen:
-                seen.add(arg)
-                pending.append(arg)
-    return False
+def _edges(root: Root, around: Around) -> Problem | None:
+    """Name attention over neighbours, and layers on features of edges."""
+    return attention(root) or layer_on_edge_features(root)

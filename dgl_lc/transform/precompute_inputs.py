@@ -7,7 +7,7 @@ last use.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -16,16 +16,20 @@ from .._common.bytes import parse_bytes
 from ..precompute import block_aggregate
 from ..precompute.checks import check_dtype, check_nodes
 from ..precompute.device import find_device
+from . import causes
 from .apply_words import diagonal_values, edge_weight, scale
 from .assumptions import Assumption, check_assumptions
-from .evaluate import Evaluator, check_guards
+from .categories import CategoryError
+from .evaluate import OTHER_GRAPH, Evaluator, check_guards
+from .feature_names import made_of
 from .filter_words import Diagonal, NormedAggregate, Polynomial, Unit
 from .input_rows import InputRows
 from .memory_count import MemoryCount
 from .model_inputs import Input
 from .on_disk.plan_steps import Tree
+from .refusals import refusal
 from .tracing.model_call import ModelCall
-from .tracing.values import Guard
+from .tracing.values import Guard, Value
 
 #: What is held while it is computed, in messages.
 _STEP = "a step to the inputs"
@@ -51,7 +55,7 @@ def precompute_inputs(
     if chosen is not None and chosen is not nodes:
         count.hold(chosen.nbytes, "ids of the nodes asked for")
     evaluate = Evaluator(call, count)
-    check_guards(guards, evaluate)
+    check_guards(guards, evaluate, OTHER_GRAPH)
     check_assumptions(assumptions, evaluate)
     evaluate.forget()
     # A GPU that can't be used gives way to the CPU, with one warning.
@@ -64,10 +68,24 @@ def precompute_inputs(
         for number, entry in enumerate(inputs):
             if entry.value is source:
                 tree.add(entry.word, number)
-        work.walk(tree, evaluate(source).detach())
+        work.walk(tree, _rows_of(source, evaluate))
         evaluate.forget()
     parts = [work.results[number] for number in range(len(inputs))]
     return InputRows(parts, chosen)
+
+
+def _rows_of(source: Value, evaluate: Evaluator) -> torch.Tensor:
+    """Evaluate the features of inputs."""
+    try:
+        return evaluate(source).detach()
+    except CategoryError as error:
+        text = str(error).rstrip(".")
+        raise refusal(
+            causes.WRONG_CALL, "", f"the categories of {made_of(source)}",
+            f"do not fit the model: {text}",
+            "Pass categories that the model knows, or give its embedding more "
+            "rows and call lc_transform again",
+        ) from error  # fmt: skip
 
 
 class _Work:
@@ -203,8 +221,8 @@ class _Work:
     def _find_norm(self, unit: NormedAggregate) -> str | None:
         """Compare the norms of a filter with those the engine has."""
         key, degrees_of = unit.aggregate.graph, self._evaluate.degrees
-        into = partial(degrees_of, key, "in_degrees")
-        out = partial(degrees_of, key, "out_degrees")
+        into = cache(partial(degrees_of, key, "in_degrees"))
+        out = cache(partial(degrees_of, key, "out_degrees"))
         # Degrees, which of them count, and powers of these.
         size = 48 * self._evaluate.call.num_nodes
         with self._memory.holding(size, "comparing norms with degrees"):
@@ -232,7 +250,7 @@ class _Work:
         if diagonal is None or power is None:
             return diagonal is None and power is None
         values = diagonal_values(diagonal, self._evaluate)
+        expected = count().to(values).clamp(min=1) ** power
         # The factor of a node without edges has no effect.
-        used = count_edges() > 0
-        expected = count()[used].to(values).clamp(min=1) ** power
-        return torch.allclose(values[used], expected, rtol=1e-6, atol=0)
+        same = (values - expected).abs_() <= 1e-6 * expected
+        return bool((same | (count_edges() == 0)).all())

@@ -51,6 +51,9 @@ def without_consequences(problems: list[Problem]) -> list[Problem]:
         if any(cause.code in codes for cause in reasons)
     }
     kept = [p for p in problems if p.code not in dropped]
+    if causes.GRADIENTS.code in codes:
+        # What such a function returns may not be a tensor of its own.
+        kept = [p for p in kept if "some of the rows alone" not in p.reason]
     if codes & _UNKNOWN_SIZES:
         kept = [p for p in kept if not _differs(p)]
     picking = {p.submodule for p in kept if p.code == causes.PICKED_NODES.code}

@@ -11,9 +11,11 @@ import operator
 from typing import NoReturn
 
 import torch
+from torch import nn
 
 from . import causes
 from .assumptions import Assumption
+from .check_inputs import check_input
 from .equal_words import EqualWords
 from .evaluate import refuse_trouble
 from .filter_words import Aggregate, Diagonal, Polynomial, Word, degree
@@ -35,8 +37,9 @@ from .tracing.values import (
 )
 
 #: Operations that only join rows: their arguments become the inputs.
-_TRANSPARENT = frozenset({"cat", "concat", "concatenate", "stack"})
-
+_TRANSPARENT = frozenset({
+    "cat", "concat", "concatenate", "stack", "complex",
+})  # fmt: skip
 
 #: Words of one operation after which counting stops.
 _MOST_WORDS = 500
@@ -160,7 +163,7 @@ class _Pusher:
                 words.append(place.word)
             most = max(self._max_inputs, _MOST_WORDS)
             if len(words) > most:
-                self._refuse_number(f"more than {most:,}")
+                self._refuse_number(f"more than {self._max_inputs:,}")
         elif place.kind == "input":
             self._inputs[place.value, place.word] = None
 
@@ -208,7 +211,7 @@ class _Pusher:
         turned = value.node_rows is not None and value.row_dim != 0
         made = turned or _is_transparent(value) or _is_zeros(value)
         if value.static and not made:
-            self._check_input(value, word)
+            check_input(value, word)
             return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):
             refuse_value(
@@ -239,40 +242,6 @@ class _Pusher:
         if free and not self._is_attached(source):
             return None
         return source, (letter,)
-
-    def _check_input(self, value: Value, word: Word) -> None:
-        """Refuse a static value that can't be an input."""
-        if value.row_dim != 0:
-            refuse_value(
-                causes.NUMBER_OF_THE_GRAPH, value,
-                f"mixes nodes, or its first dimension is not that of the "
-                f"nodes (its shape is {value.dims})",
-                "Compute it before the model is called, and store it as an "
-                "attribute of the model",
-            )  # fmt: skip
-        if word and value.name in ("graph", "arange"):
-            refuse_value(
-                causes.SIZE_OF_THE_GRAPH, value,
-                "is made of integers, the ids of nodes: what is looked up by "
-                "them (a learnable embedding for each node) is not a function "
-                "of the features",
-                "Use features of nodes, given to the model, instead of "
-                "learned embeddings",
-            )  # fmt: skip
-        if word and value.example.dtype == torch.bool:
-            refuse_value(
-                causes.INTEGERS, value,
-                "is a mask of nodes (true or false), which can't be aggregated",
-                "Multiply by the mask as a number: h * mask.float()",
-            )  # fmt: skip
-        if word and not value.example.is_floating_point():
-            refuse_value(
-                causes.INTEGERS, value,
-                "is made of integers (ids or categories), which can't be "
-                "aggregated",
-                "Pass floating-point features to the model, such as one-hot "
-                "columns",
-            )  # fmt: skip
 
     def _is_attached(self, value: Value) -> bool:
         """Return whether only linear operations follow an aggregation."""
@@ -329,8 +298,10 @@ def _counted(value: Value) -> Value:
 
 
 def _is_transparent(value: Value) -> bool:
-    """Return whether it only joins rows of other values."""
-    if value.op != "call" or value.name not in _TRANSPARENT:
+    """Return whether it only joins rows of other values, or zeros."""
+    pads = value.target is nn.functional.pad and len(value.args) == 2
+    zeros = pads and not value.kwargs
+    if value.op != "call" or not (value.name in _TRANSPARENT or zeros):
         return False
     parts = arguments_of(value)
     return value.row_dim is not None and all(

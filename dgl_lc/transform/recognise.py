@@ -5,7 +5,8 @@ There is no list of operations: each one is run on rows of the probe.
 
 import copy
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import nn
 from ..row_programs.written_rows import write_items, write_view
 from . import causes
 from .linearity import LINEAR, NONLINEAR, close, linearity
+from .number_types import converted, has_numbers, normal_like
 from .refusals import (
     FIXED_NUMBERS,
     LCError,
@@ -149,10 +151,8 @@ class OperationKinds:
         n = self.num_nodes
         every = torch.arange(n)
         some = torch.randint(0, n, (7,), generator=generator)
-        mode = self._model.training
-        self._model.eval()
         try:
-            with torch.no_grad():
+            with torch.no_grad(), evaluating(function):
                 whole = _outputs(function, value, every, _as_is)
                 _check_result(value, whole, n)
                 for rows in (some, some[:1], every.flip(0)):
@@ -174,8 +174,6 @@ class OperationKinds:
                 f"({first_line(error)})",
                 _ROWS_ONLY, value.line,
             ) from error  # fmt: skip
-        finally:
-            self._model.train(mode)
 
     def _linearity(self, function: Callable, value: Value) -> str:
         """Test in float64 whether it is linear, if the operation allows it.
@@ -194,6 +192,23 @@ class OperationKinds:
             function = callable_of(value, self._model)
             outputs = partial(_outputs, function, value)
             return linearity(outputs, torch.Generator().manual_seed(seed))
+
+
+@contextmanager
+def evaluating(function: Callable) -> Iterator[None]:
+    """Put a module and its parts into evaluation, and back again.
+
+    Other functions have no mode.
+    """
+    parts = function.modules() if isinstance(function, nn.Module) else ()
+    modes = {part: part.training for part in parts}
+    for part in modes:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
 
 
 def _dropout(value: Value) -> str:
@@ -239,10 +254,9 @@ def _example(value: Value) -> torch.Tensor:
 def _noise(value: Value) -> torch.Tensor:
     """Return random numbers instead of a value with rows of nodes."""
     example = value.example
-    if not example.is_floating_point():
+    if not has_numbers(example):
         return example
-    generator = torch.Generator().manual_seed(value.id)
-    return torch.randn(example.shape, generator=generator).to(example)
+    return normal_like(example, torch.Generator().manual_seed(value.id))
 
 
 def _outputs(
@@ -262,7 +276,7 @@ def _outputs(
         found = unconverted(leaf)
         if dtype is None or not isinstance(found, torch.Tensor):
             return found
-        return found.to(dtype) if found.is_floating_point() else found
+        return converted(found, dtype)
 
     def unconverted(leaf: Any) -> Any:
         if not isinstance(leaf, Value):
@@ -273,9 +287,9 @@ def _outputs(
             return leaf.example
         dim, each = leaf.node_rows
         example = of(leaf).index_select(dim, rows_of_nodes(rows, each))
-        if not example.is_floating_point():
+        if not has_numbers(example):
             return example
-        return change(example if dtype is None else example.to(dtype))
+        return change(example if dtype is None else converted(example, dtype))
 
     args, kwargs = replace(value.args, take), replace(value.kwargs, take)
     return tensors_in(function(*args, **kwargs))

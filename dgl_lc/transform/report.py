@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from .._common.bytes import format_bytes
 from .describe_filters import describe_filters
@@ -13,6 +14,7 @@ from .linearity import AFFINE, LINEAR
 from .model_inputs import FilterNames, Input
 from .pushed import Pushed
 from .recognise import DROPOUT
+from .tracing.values import Value
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Commuted:
         return self.kind in (LINEAR, DROPOUT)
 
     def __str__(self) -> str:
-        where = f" in {self.submodule}" if self.submodule else ""
+        named = self.submodule and self.submodule != self.operation
+        where = f" in {self.submodule}" if named else ""
         return f"{self.kind}: {self.operation}{where}"
 
 
@@ -70,6 +73,9 @@ class Report:
         Size of all inputs, for all nodes of the graph.
     checked : str
         Comparisons with the model that the LC version passed.
+    output : str
+        What the model returns, if it is not one tensor of shape (rows,
+        classes), which ``fit`` and ``predict`` need; else empty.
     drift : Drift
         How much the outputs differ from those of the model, on the graph and
         the features that lc_transform was given. It is measured when it is
@@ -84,6 +90,7 @@ class Report:
     bytes: int
     num_nodes: int
     checked: str
+    output: str = ""
     lazy_drift: LazyDrift | None = field(
         default=None, repr=False, compare=False
     )
@@ -124,8 +131,10 @@ class Report:
             lines.append("exact: computes the same as the original")
         else:
             lines.append("not exact; aggregation was swapped with:")
-            lines.extend(f"  {entry}" for entry in self.inexact)
+            lines.extend(f"  {line}" for line in _counted(self.inexact))
         lines.append(f"checked: {self.checked}")
+        if self.output:
+            lines.append(f"output: {self.output}")
         drift = self.lazy_drift.known() if self.lazy_drift else None
         if drift is not None:
             lines.append(str(drift))
@@ -171,4 +180,41 @@ def make_report(
     return Report(
         inputs, filters, commuted, len(pushed.folded),
         columns, size * num_nodes, num_nodes, checked,
+        _output_of(pushed.trace.output),
     )  # fmt: skip
+
+
+#: Lines of operations above which those of the same kind share one.
+_MOST_LINES = 12
+
+
+def _counted(entries: list[Commuted]) -> list[str]:
+    """Write a line for each operation, or for each kind if there are many."""
+    if len(entries) <= _MOST_LINES:
+        return [str(entry) for entry in entries]
+    groups: dict[str, list[Commuted]] = {}
+    for entry in entries:
+        parts = entry.submodule.split(".")
+        name = ".".join("*" if part.isdigit() else part for part in parts)
+        operation = entry.operation
+        if operation == entry.submodule:
+            operation = name
+        alike = Commuted(name, operation, entry.kind, 0, 0)
+        groups.setdefault(str(alike), []).append(entry)
+    return [
+        str(found[0]) if len(found) == 1 else f"{text} ({len(found)} times)"
+        for text, found in groups.items()
+    ]
+
+
+def _output_of(output: Any) -> str:
+    """Describe an output that is not one tensor of shape (rows, classes)."""
+    if isinstance(output, Value):
+        if len(output.dims) == 2 and output.row_dim == 0:
+            return ""
+        sizes = ["rows" if d == "N" else str(d) for d in output.dims]
+        comma = "," if len(sizes) == 1 else ""
+        what = f"a tensor of shape ({', '.join(sizes)}{comma})"
+    else:
+        what = f"a {type(output).__name__} of {len(output)} items"
+    return f"{what}; fit and predict need one tensor of shape (rows, classes)"

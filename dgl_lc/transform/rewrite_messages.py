@@ -4,7 +4,9 @@
 edges of a node,
 
 - the terms w_e h_u are a filter, applied to h;
-- the terms w_e h_v are h, scaled by the sum of the weights.
+- the terms w_e h_v are h, scaled by the sum of the weights;
+- the terms w_e b, of a bias, are b, scaled by the sum of the weights;
+- the terms W f_e, of a layer on static values of edges, are W of their sum.
 
 The trace is changed: aggregations of such messages become filters, products
 and sums of nodes' values, which :mod:`.find_filters` and :mod:`.push` know.
@@ -20,10 +22,11 @@ from .categories import count_categories
 from .linearity import close
 from .made_values import MadeValues
 from .matrix_filters import is_product, matrix_entries, matrix_key
-from .message_terms import Form, Term, TermFinder
+from .message_terms import TermFinder
 from .recognise import OperationKinds
 from .refusals import LCError
-from .scattered_edges import scattered
+from .scattered_edges import Ends, edges_of, scattered
+from .terms import Form, Term, as_column, sum_of_edges
 from .tracing.model_call import ModelCall
 from .tracing.values import Trace, Value, arguments_of, values_in
 
@@ -88,23 +91,31 @@ class _Rewriter:
     def _product(self, value: Value) -> None:
         """Rewrite the product of a static matrix and rows of nodes."""
         matrix, rows = value.args
-        name = next(v.target[1] for v in self._trace.values if _is_edges(v))
-        while not isinstance(name, str):
-            name = name[1]
-        self._graph = matrix_key(name, matrix)
+        self._graph = matrix_key(self._users_graph(), matrix)
         entries = self._values.call(matrix_entries, (matrix,), ("E",))
         self._write(value, [Term(1.0, "u", rows, entries)])
 
     def _scatter(self, value: Value) -> None:
         """Rewrite a sum of messages by ``index_add`` or ``scatter_add``."""
         found = scattered(value)
-        if found is not None:
-            self._graph, messages = found
-            self._write(value, self._terms().of(messages))
+        if found is None:
+            return
+        index, messages = found
+        sent = edges_of(self._users_graph(), index, messages)
+        if sent is not None:
+            self._graph, ends = sent
+            self._write(value, self._terms(ends).of(messages))
 
-    def _terms(self) -> TermFinder:
+    def _terms(self, ends: Ends | None = None) -> TermFinder:
         """Return what finds the terms of messages on the present graph."""
-        return TermFinder(self._graph, self._values, self._kinds)
+        return TermFinder(self._graph, self._values, self._kinds, ends)
+
+    def _users_graph(self) -> str:
+        """Return the name of a graph of the user's."""
+        name = next(v.target[1] for v in self._trace.values if _is_edges(v))
+        while not isinstance(name, str):
+            name = name[1]
+        return name
 
     def _write(self, value: Value, terms: Form) -> None:
         """Turn an aggregation into a sum of filters."""
@@ -137,48 +148,56 @@ class _Rewriter:
         """Write the sum of a term over incoming edges."""
         rows, weight = term.rows, term.weight
         dims = ("N", *rows.dims[1:])
-        if term.end == "v":
-            total = self._total(weight, where, rows)
+        if term.end == "1":
+            # One in-edge more is one more bias.
+            ones = (1,) * (len(where.dims) - 1)
+            total = self._total(weight, where, ones, rows.example.dtype)
+            dims = ("N", *torch.broadcast_shapes(ones, rows.dims))
+            made = self._values.call(operator.mul, (total, rows), dims)
+        elif term.end == "v":
+            ones = (1,) * (len(rows.dims) - 1)
+            total = self._total(weight, where, ones, rows.example.dtype)
             made = self._values.call(operator.mul, (rows, total), dims)
         elif term.end == "e":
-            if weight is not None:
-                pair = (self._as_column(weight, rows), rows)
-                rows = self._values.call(operator.mul, pair, rows.dims)
-            made = self._aggregate("copy_rhs", (None, rows), dims)
+            made = sum_of_edges(self._values, self._graph, rows, weight)
+        elif term.end == "s":
+            made = rows
         elif weight is None:
             made = self._aggregate("copy_lhs", (rows, None), dims)
         else:
-            pair = (rows, self._as_column(weight, rows))
+            pair = (rows, as_column(self._values, weight, rows))
             made = self._aggregate("mul", pair, dims)
         if term.factor == 1:
             return made
         return self._values.call(operator.mul, (made, term.factor), dims)
 
-    def _total(self, weight: Value | None, where: Value, rows: Value) -> Value:
-        """Write the sum of the weights of a node's in-edges, as a column."""
+    def _total(
+        self, weight: Value | None, where: Value, ones: tuple[int, ...],
+        dtype: torch.dtype,
+    ) -> Value:  # fmt: skip
+        """Write the sum of the weights of a node's in-edges, as a column.
+
+        ``ones`` are the sizes of its other dimensions.
+        """
         if weight is None:
             target = (self._graph, "in_degrees")
             count = self._values.make("graph", target, (), ("N",), where)
-            pair = (count, rows.example.dtype)
+            pair = (count, dtype)
             total = self._values.call(torch.Tensor.to, pair, ("N",))
         else:
-            flat = self._as_column(weight, None)
+            flat = as_column(self._values, weight, None)
             total = self._aggregate("copy_rhs", (None, flat), ("N",))
-        ones = [1] * (len(rows.dims) - 1)
         reshape = torch.Tensor.reshape
         return self._values.call(reshape, (total, (-1, *ones)), ("N", *ones))
 
     def _aggregate(self, op: str, args: tuple, dims: tuple) -> Value:
         return self._values.aggregate(self._graph, op, args, dims)
 
-    def _as_column(self, weight: Value, rows: Value | None) -> Value:
-        """Return a weight with as many dimensions as the rows have."""
-        ones = 0 if rows is None else len(rows.dims) - 1
-        dims = ("E", *[1] * ones)
-        if weight.dims == dims:
-            return weight
-        shape = (weight, (-1, *dims[1:]))
-        return self._values.call(torch.Tensor.reshape, shape, dims)
+
+#: Operations whose results are left out if nothing depends on them.
+_COMPUTED = frozenset({
+    "call", "module", "edges", "aggregate", "softmax", "graph",
+})  # fmt: skip
 
 
 def _used(trace: Trace, values: list[Value]) -> list[Value]:
@@ -191,6 +210,8 @@ def _used(trace: Trace, values: list[Value]) -> list[Value]:
     if not pending:
         return values
     pending += [guard.value for guard in trace.guards]
+    kept = [v for v in values if v.op not in _COMPUTED]
+    pending += values_in([v.target for v in kept])
     used: set[Value] = set()
     while pending:
         value = pending.pop()
@@ -199,10 +220,9 @@ def _used(trace: Trace, values: list[Value]) -> list[Value]:
             pending += arguments_of(value)
             if isinstance(value.counted, Value):
                 pending.append(value.counted)
-            if value.op == "aggregate":
-                pending += values_in(value.target)
-    computed = ("call", "module", "edges", "aggregate", "softmax", "graph")
-    return [v for v in values if v in used or v.op not in computed]
+            # Keys of graphs may have values in them, such as masks of edges.
+            pending += values_in(value.target)
+    return [v for v in values if v in used or v.op not in _COMPUTED]
 
 
 def _is_one_filter(terms: list[Term]) -> bool:

@@ -1,15 +1,22 @@
 """Message passing with the index functions of torch.
 
 ``h[u]`` with the sources of ``u, v = g.edges()`` copies rows to edges, and
-``zeros.index_add(0, v, messages)`` or ``scatter_add`` sums over edges.
+``zeros.index_add(0, v, messages)`` or ``scatter_add`` sums over edges. Other
+indices that are computed from the graph (``adj.coalesce().indices()``,
+``torch.cat([u, loops])``) are the ends of the edges of another graph.
 """
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
+import dgl
 import torch
 
-from .tracing.values import Value
+from .tracing.values import Value, arguments_of
+
+#: The graph and the end of its edges, "u" or "v", by indices of nodes.
+Ends = Mapping[Value, tuple[Any, str]]
 
 #: Functions that change the shape or the type of indices only.
 _RESHAPES = frozenset({
@@ -18,29 +25,43 @@ _RESHAPES = frozenset({
 })  # fmt: skip
 
 
-def copied_rows(value: Value) -> tuple[Any, str, Value] | None:
-    """Return (graph, end, rows) if a value has rows of one end of edges."""
+def copied_rows(
+    value: Value, ends: Ends | None = None
+) -> tuple[Any, str, Value] | None:
+    """Return (graph, end, rows) if a value has rows of one end of edges.
+
+    ``ends`` are indices that are ends of edges, besides those of ``g.edges()``.
+    """
     args = value.args
     if value.op == "edges" and value.target[1] in ("copy_lhs", "copy_rhs"):
         graph, op, left, right = value.target
         place = 0 if op == "copy_lhs" else 1
         return graph, (left, right)[place], args[place]
+    found = _gathered(value)
+    if found is None:
+        return None
+    rows, index = found
+    end = (ends or {}).get(index) or _end(index)
+    return None if end is None else (*end, rows)
+
+
+def _gathered(value: Value) -> tuple[Value, Value] | None:
+    """Return (rows, index) if a value has rows of nodes, by an index."""
     if value.op != "call" or value.kwargs:
         return None
     if value.target is operator.getitem and not value.is_item:
-        rows, index = args
-    elif value.name == "index_select" and args[1:2] == (0,):
-        rows, _, index = args
+        rows, index = value.args
+    elif value.name == "index_select" and value.args[1:2] == (0,):
+        rows, _, index = value.args
     else:
         return None
-    end = _end(index)
-    if end is None or not isinstance(rows, Value) or rows.row_dim != 0:
+    if not isinstance(index, Value) or not isinstance(rows, Value):
         return None
-    return (*end, rows)
+    return (rows, index) if rows.row_dim == 0 else None
 
 
-def scattered(value: Value) -> tuple[Any, Value] | None:
-    """Return (graph, messages) if a value sums messages over in-edges."""
+def scattered(value: Value) -> tuple[Value, Value] | None:
+    """Return (index, messages) if a value sums messages by an index."""
     sums = value.name == "scatter_reduce" and value.args[4:] == ("sum",)
     if value.op != "call" or value.kwargs or len(value.args) != 4 + sums:
         return None
@@ -54,12 +75,73 @@ def scattered(value: Value) -> tuple[Any, Value] | None:
     spread = index
     while isinstance(spread, Value) and _reshapes(spread):
         spread = spread.args[0]
-    end = _end(spread)
-    if end is None or end[1] != "v" or messages.dims[0] != "E":
+    if not isinstance(spread, Value) or not of_edges(messages):
         return None
     if value.name != "index_add" and index.dims != messages.dims:
         return None
-    return end[0], messages
+    return spread, messages
+
+
+def edges_of(
+    graph: str, target: Value, messages: Value
+) -> tuple[Any, Ends] | None:
+    """Return the graph that messages are sent on, and the ends of its edges.
+
+    ``target`` is the index by which messages are summed, and ``graph`` the
+    name of a graph of the user's.
+    """
+    end = _end(target)
+    sources = _sources(messages) - {target}
+    graph_of_ends, kind = end or (None, "")
+    if kind == "v" and all(_end(s) == (graph_of_ends, "u") for s in sources):
+        return graph_of_ends, {}
+    if len(sources) != 1 or not _is_index(target):
+        return None
+    (source,) = sources
+    key = ("indexed", graph, (source, target), ())
+    return key, {source: (key, "u"), target: (key, "v")}
+
+
+def graph_of_indices(
+    source: torch.Tensor, target: torch.Tensor, like: dgl.DGLGraph
+) -> dgl.DGLGraph:
+    """Make the graph that has an edge for each pair of two indices."""
+    ends = (source.to(like.idtype), target.to(like.idtype))
+    return dgl.graph(ends, num_nodes=like.num_nodes())
+
+
+def of_edges(value: Value) -> bool:
+    """Return whether it has a row for each edge.
+
+    How many edges a graph has that is made in forward is not known.
+    """
+    return value.dims[:1] in (("E",), (None,))
+
+
+def _sources(messages: Value) -> set[Value]:
+    """Return the indices by which the rows of messages were taken."""
+    found: set[Value] = set()
+    seen = {messages}
+    pending = [messages]
+    while pending:
+        value = pending.pop()
+        gathered = _gathered(value)
+        if gathered is not None and _is_index(gathered[1]):
+            found.add(gathered[1])
+            continue
+        for arg in arguments_of(value):
+            if of_edges(arg) and arg not in seen:
+                seen.add(arg)
+                pending.append(arg)
+    return found
+
+
+def _is_index(index: Value) -> bool:
+    """Return whether it has an id of a node for each edge."""
+    example = index.example
+    if not index.static or len(index.dims) != 1 or not of_edges(index):
+        return False
+    return example.dtype in (torch.int64, torch.int32)
 
 
 def _reshapes(index: Value) -> bool:

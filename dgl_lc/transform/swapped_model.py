@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import torch
+
 from .apply_words import apply_word
 from .filter_words import Letter, Word
 from .linearity import LINEAR
 from .neighbourhoods import NodeEvaluator, Parts
+from .number_types import has_numbers, real_parts
 from .pushed import Pushed
 from .recognise import DROPOUT
 from .tracing.values import Value, arguments_of, callable_of, replace
@@ -107,7 +110,10 @@ class SwappedModel:
         dim = value.row_dim
         if not word or not value.data or dim is None:
             return result
-        if not result.is_floating_point():
+        if not has_numbers(result):
             return result
-        rows = apply_word(word, result.movedim(dim, 0), self._evaluate)
+        numbers = real_parts(result.movedim(dim, 0))
+        rows = apply_word(word, numbers, self._evaluate)
+        if result.is_complex():
+            rows = torch.view_as_complex(rows.contiguous())
         return rows.movedim(0, dim)

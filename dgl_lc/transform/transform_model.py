@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,9 +19,11 @@ from .evaluate import Evaluator, check_guards
 from .joined_rows import split_joined_rows
 from .lc_version import LCVersion
 from .model_inputs import name_inputs, needs_of
+from .options import Options, check_options
+from .own_failure import own_failure
 from .push import push
 from .recognise import OperationKinds
-from .refusals import LCError, Problem, first_line, refusal, refuse
+from .refusals import LCError, Problem, first_line, refusal
 from .report import find_commuted, make_report
 from .rewrite_messages import rewrite_messages
 from .simplify import simplify
@@ -33,16 +35,11 @@ from .tracing.trace_model import trace
 from .tracing.values import Trace
 from .training_dropout import add_training_dropout
 
-
-@dataclass(frozen=True)
-class _Options:
-    """The options of lc_transform."""
-
-    fold: bool
-    exact_bias: bool
-    ignore_edge_dropout: bool
-    copy: bool
-    max_inputs: int
+#: Codes of refusals that may be errors of the model on the user's own graph.
+_FAILURES = (
+    causes.FAILS_ON_PROBE.code, causes.OTHER_ON_OTHER_GRAPHS.code,
+    causes.INTERNAL.code,
+)  # fmt: skip
 
 
 def lc_transform(
@@ -120,15 +117,8 @@ def lc_transform(
     >>> lc.module(*lc.rows(inputs, torch.tensor([4, 2]))).shape
     torch.Size([2, 3])
     """
-    if bias not in ("outside", "exact"):
-        refuse(
-            causes.WRONG_CALL, "", f"bias={bias!r}", "is not an option",
-            'Use bias="outside" or bias="exact"',
-        )  # fmt: skip
+    options = check_options(fold, bias, ignore_edge_dropout, copy, max_inputs)
     call = read_call(model, args, kwargs)
-    options = _Options(
-        fold, bias == "exact", ignore_edge_dropout, copy, max_inputs
-    )
     with (
         LOCK,
         torch.random.fork_rng(devices=[]),
@@ -147,12 +137,23 @@ def lc_transform(
             try:
                 return _transform(call, 4, options)
             except LCError:
+                if error.code in _FAILURES:
+                    failed = own_failure(call, error.submodule)
+                    if failed is not None:
+                        raise failed from failed.__cause__
+                    # Degrees of the probes may be larger than a table.
+                    limited = replace(call, limits_degrees=True)
+                    try:
+                        return _transform(limited, 1, options)
+                    except LCError as other:
+                        if other.code not in _FAILURES:
+                            call, error = limited, other
                 problems = _all_problems(call, options, error)
                 raise LCError(problems) from error.__cause__
 
 
 def _all_problems(
-    call: ModelCall, options: _Options, first: LCError
+    call: ModelCall, options: Options, first: LCError
 ) -> list[Problem]:
     """Return all problems of a model that was refused."""
     how = options.exact_bias, options.ignore_edge_dropout
@@ -174,7 +175,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
+def _transform(call: ModelCall, seed: int, options: Options) -> LCVersion:
     """Transform a model, with probes made from a seed."""
     try:
         probe = make_probe(call, seed)
@@ -221,7 +222,7 @@ def _transform(call: ModelCall, seed: int, options: _Options) -> LCVersion:
 
 
 def _trace(
-    call: ModelCall, probe: ModelCall, seed: int, options: _Options
+    call: ModelCall, probe: ModelCall, seed: int, options: Options
 ) -> Trace:
     """Run the model on two probes and in training; make one trace of it."""
     how = options.exact_bias, options.ignore_edge_dropout

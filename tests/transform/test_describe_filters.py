@@ -56,7 +56,7 @@ def summed(g, h):
         ),
         (
             lambda g, h: dgl.ops.u_mul_e_sum(g, h, g.edata["w"] ** 2),
-            "sum over in-neighbours, weighted by values made of w",
+            "sum over in-neighbours, with edge weights computed from w",
         ),
         (
             lambda g, h: dgl.ops.u_div_e_sum(g, h, g.edata["w"]),

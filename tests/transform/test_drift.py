@@ -109,6 +109,7 @@ def test_exact_biases_make_no_difference():
     model = randomised(Layers(*gcn(), activation=lambda h: h)).double()
     lc = lc_transform(model, random_graph(), features(), bias="exact")
     assert lc.drift().relative < 1e-6
+    assert lc.drift().operations == []
     outside = lc_transform(model, random_graph(), features()).drift()
     assert outside.relative > 0.01
     (entry,) = outside.operations
@@ -129,6 +130,36 @@ def test_the_operation_that_makes_the_difference_is_first():
     assert "all 60 nodes" in text
 
 
+def test_each_operation_has_the_change_of_its_own_step():
+    """From the output to the inputs: first the ReLU, then the bias."""
+    g, x = dgl.add_self_loop(random_graph()), features()
+    model = randomised(Layers(*gcn())).double()
+    lc = lc_transform(model, g, x)
+    one, two = model.convs
+
+    def filtered(h):
+        out = g.out_degrees().to(h).unsqueeze(1) ** -0.5
+        into = g.in_degrees().to(h).unsqueeze(1) ** -0.5
+        return dgl.ops.copy_u_sum(g, h * out) * into
+
+    def after(h):
+        return h @ two.weight + two.bias
+
+    with torch.no_grad():
+        h = filtered(x) @ one.weight
+        steps = [
+            after(filtered(torch.relu(h + one.bias))),
+            after(torch.relu(filtered(h + one.bias))),
+            after(torch.relu(filtered(h) + one.bias)),
+        ]
+        torch.testing.assert_close(steps[0], model(g, x))
+    size = steps[0].norm()
+    relu = float((steps[1] - steps[0]).norm() / size)
+    bias = float((steps[2] - steps[1]).norm() / size)
+    found = {entry.kind: entry.relative for entry in lc.drift().operations}
+    assert found == pytest.approx({"non-linear": relu, "bias": bias})
+
+
 def test_a_sample_of_a_larger_graph():
     g = dgl.add_self_loop(dgl.rand_graph(5000, 10_000))
     x = torch.randn(5000, IN)
@@ -146,6 +177,16 @@ def test_a_sample_of_a_larger_graph():
     assert found.relative == pytest.approx(whole, rel=0.5)
 
 
+def test_a_sample_is_drawn_from_all_nodes():
+    """The first nodes have no neighbours, and nothing differs there."""
+    u, v = torch.randint(500, 2000, (2, 6000))
+    g = dgl.add_self_loop(dgl.graph((u, v), num_nodes=2000))
+    model = randomised(Layers(*gcn())).double()
+    lc = lc_transform(model, g, torch.randn(2000, IN))
+    assert lc.drift(nodes=torch.arange(40)).relative < 1e-9
+    assert lc.drift(samples=40).relative > 0.01
+
+
 def test_too_large_neighbourhoods_are_those_of_fewer_nodes(monkeypatch):
     g = dgl.add_self_loop(dgl.rand_graph(5000, 10_000))
     lc = lc_transform(Layers(*gcn()).double(), g, torch.randn(5000, IN))
@@ -153,6 +194,11 @@ def test_too_large_neighbourhoods_are_those_of_fewer_nodes(monkeypatch):
     found = lc.drift(samples=64)
     assert 1 <= found.nodes <= 32
     assert found.neighbours <= 100
+    for limit, number in (("MAX_EDGES", 200), ("MAX_BYTES", 30_000)):
+        with monkeypatch.context() as patch:
+            patch.setattr(neighbourhoods, "MAX_NODES", 200_000)
+            patch.setattr(neighbourhoods, limit, number)
+            assert 1 <= lc.drift(samples=64).nodes <= 32
     monkeypatch.setattr(neighbourhoods, "MAX_NODES", 0)
     with pytest.raises(DGLError, match="too large"):
         lc.drift(samples=64)
@@ -218,4 +264,8 @@ def test_many_operations_are_grouped():
     found = lc.drift()
     assert len(found.operations) <= 16
     assert sum(entry.count for entry in found.operations) == 24
+    # The names are those of the first one: a bias, and the tanh after it.
+    assert {entry.kind for entry in found.operations} == {"bias"}
+    where = {entry.submodule for entry in found.operations}
+    assert where == {f"convs.{number}" for number in range(12)}
     assert "that follow" in str(found)

@@ -123,8 +123,9 @@ def test_filters_are_compared_again_on_another_graph():
     model = two_layers(scaled(mean), scaled(mean_of_100)).double()
     lc = lc_transform(model, random_graph(), x)
     lc.precompute(random_graph(seed=4), x)
-    with pytest.raises(LCError, match="differ on this graph"):
-        lc.precompute(with_hub(), x)
+    for method in (lc.precompute, lc.drift):
+        with pytest.raises(LCError, match="differ on this graph"):
+            method(with_hub(), x)
 
 
 def test_factors_of_nodes_without_edges_have_no_effect():

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import dgl
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -39,6 +40,18 @@ def of_body(body, g=None, **parts):
     return [(p.code, p.submodule) for p in found.problems]
 
 
+#: Models of the zoo with several problems; all others have one.
+SEVERAL = {
+    "pair_norm": ["LC014"] * 2, "graph_norm": ["LC014"] * 2,
+    "five_problems_at_once": ["LC004", "LC014", "LC011", "LC006", "LC013"],
+    "reduce_by_max": ["LC006"] * 2, "reduce_by_median": ["LC006"] * 2,
+    "reduce_by_attention": ["LC004"] * 2,
+    "heads_in_a_batch_of_graphs": ["LC008", "LC029"],
+    "reduce_sorted_messages": ["LC006"] * 2,
+    "reduce_with_a_branch_on_the_degree": ["LC006"] * 2,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_every_refusal_of_the_zoo_has_a_line_and_advice(name):
     """Run with -s to read the table: would the author know what to do?"""
@@ -53,6 +66,8 @@ def test_every_refusal_of_the_zoo_has_a_line_and_advice(name):
             assert Path(problem.file).parent == ZOO
             assert problem.text
     assert found.problems[0].code != "LC099"
+    codes = [problem.code for problem in found.problems]
+    assert codes == SEVERAL.get(name, codes[:1])
 
 
 def test_all_problems_are_found_at_once():
@@ -192,6 +207,31 @@ def test_a_mask_of_features_is_no_drop_node():
     found = lc_explain(model_of(body), random_graph(), features())
     (problem,) = found.problems
     assert problem.operation == "random mask or noise (rand)"
+
+
+def test_a_random_mask_of_numpy_is_at_the_line_that_draws():
+    def body(self, g, x):
+        chance = torch.from_numpy(np.full((x.shape[0], 1), 0.5))
+        mask = torch.bernoulli(chance)
+        return self.conv(g, self.fc(x) * mask)
+
+    found = lc_explain(model_of(body), random_graph(), features())
+    (problem,) = found.problems
+    assert problem.code == "LC011"
+    assert problem.text == "mask = torch.bernoulli(chance)"
+
+
+def test_a_matrix_of_nodes_is_at_the_line_of_its_product():
+    def body(self, g, x):
+        matrix = torch.from_numpy(np.eye(x.shape[0]))
+        h = self.fc(x)
+        h = matrix @ h
+        return self.conv(g, h)
+
+    found = lc_explain(model_of(body), random_graph(), features())
+    (problem,) = found.problems
+    assert problem.code == "LC030"
+    assert problem.text == "h = matrix @ h"
 
 
 def test_a_virtual_node_by_broadcasting():

@@ -32,6 +32,11 @@ def halves(h, n):
     return torch.tanh(h[:n]) - h[n:]
 
 
+def difference(parts):
+    first, second = parts
+    return torch.tanh(first) - second
+
+
 SPELLINGS = {
     "columns": lambda s, g, h: torch.cat(both(g, h), 1)
     .view(h.shape[0], 2, -1).sum(1),
@@ -52,6 +57,9 @@ SPELLINGS = {
     "chunks": lambda s, g, h: torch.stack(
         s.fc(torch.vstack(both(g, h))).chunk(2)
     ).amax(0),
+    "one after the other": lambda s, g, h: difference(
+        s.fc(rows(g, h)).chunk(2)
+    ),
     "split": lambda s, g, h: sum(rows(g, h).relu().split(h.shape[0])),
     "slices": lambda s, g, h: halves(s.fc(rows(g, h)), h.shape[0]),
     "stacked": lambda s, g, h: s.fc(torch.stack(both(g, h)).view(-1, HID))

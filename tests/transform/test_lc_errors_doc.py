@@ -8,11 +8,13 @@ import dgl.function as fn
 import pytest
 import torch
 import torch.nn.functional as F
+from dgl import DGLError
 from dgl.nn import GraphConv
 from torch import nn
 
 import dgl_lc
 from dgl_lc import LCError, lc_transform
+from dgl_lc.training import save_model
 from dgl_lc.transform import causes
 
 TEXT = (Path(__file__).parents[2] / "docs/lc_errors.md").read_text()
@@ -27,7 +29,7 @@ EXAMPLES = {
     for code, (_, body) in SECTIONS.items()
 }
 #: Causes that other tests trigger, because no short example does.
-ELSEWHERE = {"LC032", "LC033", "LC034", "LC035", "LC099"}
+ELSEWHERE = {"LC035", "LC099"}
 
 
 class Model(nn.Module):
@@ -51,12 +53,13 @@ def run(code, example):
     g = dgl.add_self_loop(dgl.rand_graph(50, 200))
     g.edata["w"] = torch.rand(g.num_edges(), 1)
     g.ndata["kind"] = torch.randint(0, 9999, (50,))
+    g.ndata["position"] = torch.randn(50, 8)
     x = torch.randn(50, 8)
     model = Model(50)
     names = {
         "dgl": dgl, "fn": fn, "torch": torch, "F": F, "nn": nn, "g": g,
         "x": x, "model": model, "dgl_lc": dgl_lc,
-        "lc_transform": lc_transform,
+        "lc_transform": lc_transform, "save_model": save_model,
     }  # fmt: skip
     if code == "LC007":
         names["drops_edges"] = made(Model(50), EXAMPLES[code][0], names)
@@ -81,16 +84,21 @@ def test_every_code_has_a_section_with_its_name():
 
 
 @pytest.mark.parametrize("code", sorted(set(SECTIONS) - ELSEWHERE))
-def test_the_first_example_is_refused_with_the_code_of_its_section(code):
-    with pytest.raises(LCError) as caught:
+def test_the_first_example_is_refused_with_the_code_of_its_section(
+    code, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DGLError, match=code) as caught:
         run(code, EXAMPLES[code][0])
-    assert caught.value.code == code
+    # Files are written by a part of the package that knows no models.
+    assert code == "LC034" or caught.value.code == code
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "code", [code for code, found in EXAMPLES.items() if len(found) > 1]
-)
-def test_what_a_section_advises_is_transformed(code):
+@pytest.mark.parametrize("code", sorted(set(SECTIONS) - ELSEWHERE))
+def test_what_a_section_advises_is_transformed(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(EXAMPLES[code]) > 1
     for example in EXAMPLES[code][1:]:
         run(code, example)
 

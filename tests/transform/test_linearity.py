@@ -60,6 +60,10 @@ def test_what_is_not_linear_is_found_beside_a_bias(bias, bend):
 @pytest.mark.parametrize("bias", BIASES)
 def test_one_operation_with_a_small_non_linear_term_and_a_bias(bias):
     """A module of torch that is nearly linear, and adds a number."""
+    bend, large = nn.Softplus(10.0, threshold=1e9), torch.linspace(5, 15, 99)
+    alone = torch.cat([bend(one) for one in large.split(1)])
+    if not torch.allclose(bend(large), alone):
+        pytest.skip("softplus of this torch depends on the place of a number")
     for beta in (1.0, 10.0):
         lc = lc_transform(
             biased(bias, nn.Softplus(beta, threshold=1e9)),

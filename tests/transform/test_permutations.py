@@ -45,7 +45,7 @@ def test_weights_are_one_on_the_permutation_graph():
         two(lambda g, h: dgl.ops.u_mul_e_sum(g, h, g.edata["w"])), g
     )
     assert "equal on a permutation graph with weights of 1" in found
-    assert "not compared on a permutation graph: a filter has edge w" in found
+    assert "not compared" not in found
 
 
 def test_self_loops_are_compared_on_self_loops():

@@ -47,7 +47,7 @@ def test_gcn_is_lcgcn():
     graph, feat = looped_graph(), features()
     original = originals.GCN(IN, HID, OUT, num_layers=3)
     lc = agree(original, lcnn.LCGCN(IN, HID, OUT, 3), graph, feat)
-    assert [str(entry) for entry in lc.inputs] == ["S³ x"]
+    assert [str(entry) for entry in lc.inputs] == ["S³ feat"]
 
 
 @pytest.mark.parametrize("mode", ["cat", "max"])
@@ -56,7 +56,11 @@ def test_jknet_is_lcjknet(mode):
     original = originals.JKNet(IN, HID, OUT, 3, mode)
     model = lcnn.LCJKNet(IN, HID, OUT, 3, mode)
     lc = agree(original, model, graph, feat)
-    assert [str(entry) for entry in lc.inputs] == ["S x", "S² x", "S³ x"]
+    assert [str(entry) for entry in lc.inputs] == [
+        "S feat",
+        "S² feat",
+        "S³ feat",
+    ]
 
 
 def test_gprgnn_is_lcgprgnn():

@@ -90,12 +90,6 @@ def test_exact_bias_at_no_word():
     torch.testing.assert_close(found, model(g, x))
 
 
-def test_unknown_bias_option():
-    graph, feat = looped_graph(), features()
-    with pytest.raises(LCError, match="is not an option"):
-        lc_transform(Layers(*gcn()).double(), graph, feat, bias="no")
-
-
 def test_copy_is_independent():
     graph, feat = looped_graph(), features()
     model = Layers(*gcn()).double()

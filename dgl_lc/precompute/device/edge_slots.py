@@ -92,7 +92,9 @@ class EdgeSlots:
             sizes=plan.sizes,
         )  # fmt: skip
         entries = plan.most_entries
-        rows = min(most_rows(entries), max(hop_rows(plan.work, plan.frontier)))
+        # As planned: hop 0 has no edges.
+        _, *computed = hop_rows(plan.work, plan.frontier)
+        rows = min(most_rows(entries), max(computed))
         self._resident = self._take_resident(plan, task, arena)
         self._loaded: set[tuple[int, int]] = set()
         size = task.block_bytes(entries, rows)

@@ -80,7 +80,7 @@ class _Merger:
         self._inputs: dict[tuple, int] = {}
 
     def add(self, number: int) -> None:
-        """Put a node into the chain it goes on with, or into a new one."""
+        """Put a node into the chain it continues with, or into a new one."""
         chain = self._chain_for(number)
         if chain is None:
             chain = len(self._chains)
@@ -92,7 +92,7 @@ class _Merger:
         self._chain_of.append(chain)
 
     def _chain_for(self, number: int) -> int | None:
-        """Return the chain that a node goes on with, if any."""
+        """Return the chain that a node continues with, if any."""
         node = self._nodes[number]
         if node.kind == INPUTS:
             key = tuple(self._users[number]), tuple(node.args)

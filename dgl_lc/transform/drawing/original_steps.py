@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import nn
 
+from ..feature_names import source_name
 from ..filter_words import Diagonal, NormedAggregate, units_of
 from ..find_filters import FilterFinder
-from ..model_inputs import FilterNames, source_name
+from ..model_inputs import FilterNames
 from ..pushed import Pushed
 from ..tracing.values import Trace, Value, arguments_of, values_in
 from .boxes import AGGREGATION, OPERATIONS, SOURCE, TIMES
@@ -107,7 +108,10 @@ class OriginalSteps:
         for arg in arguments_of(value):
             if not arg.data or arg.op == "number":
                 continue
-            if "E" in arg.dims and value.op == "aggregate":
+            of_edges = "E" in arg.dims and value.op == "aggregate"
+            if of_edges and arg.op == "input" and value.args[0] is None:
+                yield arg  # features of edges alone
+            elif of_edges:
                 yield from self._arguments(arg)
             else:
                 yield arg

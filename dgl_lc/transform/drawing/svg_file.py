@@ -49,7 +49,13 @@ def write_svg(path: str | os.PathLike, svg: str) -> Path:
     def write(file: BinaryIO) -> None:
         write_all(file, line.encode() + content)
 
-    replace_file(target, write)
+    try:
+        replace_file(target, write)
+    except OSError as error:
+        raise DGLError(
+            f"{target} can't be written ({error.strerror or error}). Give a "
+            f"path in a folder that you may write to."
+        ) from error
     return target
 
 

@@ -128,9 +128,16 @@ class GraphView:
         ]
 
 
+#: What makes a graph that no function of DGL makes.
+_NOT_OF_DGL = {
+    "matrix": "a product with a matrix",
+    "indexed": "a sum by indices that forward makes",
+}
+
+
 def _refuse_graph(name: str) -> NoReturn:
     """Refuse a graph whose edges are not those on disk."""
-    what = "a product with a matrix" if name == "matrix" else f"dgl.{name}"
+    what = _NOT_OF_DGL.get(name, f"dgl.{name}")
     advice = _INSTEAD.get(name, "write the graph that it stands for")
     refuse(
         causes.NOT_ON_DISK,

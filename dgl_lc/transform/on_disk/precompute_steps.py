@@ -32,7 +32,7 @@ from ...storage.input_store import (
 )
 from ...storage.keys import array_key, is_unread
 from ..assumptions import Assumption, check_assumptions
-from ..evaluate import check_guards
+from ..evaluate import OTHER_GRAPH, check_guards
 from ..filter_words import Aggregate, Diagonal, Word
 from ..input_rows import InputRows
 from ..memory_count import MemoryCount
@@ -78,7 +78,7 @@ def precompute_steps(
     if values is None:
         _check_one_kind(call)
     evaluate: StaticValues = values or StaticValues(call, count)
-    check_guards(guards, evaluate)
+    check_guards(guards, evaluate, OTHER_GRAPH)
     check_assumptions(assumptions, evaluate)
     evaluate.forget()
     # A GPU that can't be used gives way to the CPU, with one warning.

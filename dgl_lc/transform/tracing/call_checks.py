@@ -5,6 +5,7 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from ...hops import HopFeatures
 from ...nn.plain.lcgraphconv import LCConv
@@ -14,6 +15,8 @@ from ...storage.disk_graph import DiskGraph
 from .. import causes
 from ..refusals import refuse
 from .call_leaves import named_leaves
+from .hidden_graphs import hidden_graph
+from .made_graphs import refuse_hidden_graph
 
 #: Modules around a model, and the attribute that has the model itself.
 _WRAPPERS = {
@@ -33,6 +36,7 @@ def check_model(model: Any) -> None:
             "Pass the model, then the arguments of its forward: "
             "lc_transform(model, g, x)",
         )  # fmt: skip
+    _check_lazy(model)
     for name, module in model.named_modules():
         kind = type(module).__name__
         if isinstance(module, torch.jit.ScriptModule):
@@ -59,6 +63,19 @@ def check_model(model: Any) -> None:
                 "is a part of an LC version, which needs no transformation",
                 "Pass the model as written for dgl.nn, with its plain "
                 "features, or give block_aggregate's hop features to this one",
+            )  # fmt: skip
+
+
+def _check_lazy(model: nn.Module) -> None:
+    """Refuse lazy layers that have no weights yet."""
+    for name, module in model.named_modules():
+        tensors = [*module._parameters.values(), *module._buffers.values()]
+        if any(map(is_lazy, tensors)):
+            refuse(
+                causes.WRONG_CALL, name, type(module).__name__,
+                "is a lazy layer whose parameters have no shapes yet: it gets "
+                "them when the model is called for the first time",
+                "Call the model once before lc_transform: model(g, x)",
             )  # fmt: skip
 
 
@@ -95,6 +112,9 @@ def check_features(args: tuple, kwargs: dict, may_be_arrays: bool) -> None:
 
 def refuse_without_graph(model: nn.Module, args: tuple) -> NoReturn:
     """Refuse a call without a graph: there is nothing to transform."""
+    hidden = hidden_graph(model)
+    if hidden is not None:
+        refuse_hidden_graph("", *hidden)
     layers = [
         name
         for name, module in model.named_modules()

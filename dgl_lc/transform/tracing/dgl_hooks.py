@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import dgl
 import torch
 from dgl import core
+from dgl.nn.pytorch.glob import MultiHeadAttention
 from dgl.nn.pytorch.linear import TypedLinear
 from dgl.view import HeteroEdgeView, HeteroNodeView
 from torch import nn
@@ -25,9 +26,11 @@ from ..causes import Cause
 from ..refusals import LCError
 from .followed_len import followed_len
 from .followed_numbers import MATH, is_followed, plain
-from .graph_tracer import DERIVED, frozen
+from .graph_tracer import BY_IDS, DERIVED, frozen
 from .graph_transforms import computed_graphs, transforms
 from .message_tracer import MessageTracer
+from .refused_functions import ATTENTION_OF_A_GRAPH, refused_functions
+from .vmapped import call_on_all_rows
 
 _spmm = sys.modules["dgl.ops.spmm"]
 _sddmm = sys.modules["dgl.ops.sddmm"]
@@ -47,6 +50,9 @@ _NUM_NODES = (
     "number_of_src_nodes", "number_of_dst_nodes",
 )  # fmt: skip
 _NUM_EDGES = ("num_edges", "number_of_edges")
+
+#: Methods that change the nodes or edges of a graph.
+_CHANGES = ("add_edges", "remove_edges", "add_nodes", "remove_nodes")
 
 #: Held by the one transformation that may run at a time.
 LOCK = threading.RLock()
@@ -129,6 +135,17 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     yield dgl.DGLGraph, "apply_edges", MessageTracer.apply_edges
     yield TypedLinear, "forward", MessageTracer.typed_linear
     yield _segment, "segment_reduce", readout
+    segments = _refusal(
+        causes.UNSUPPORTED_MESSAGES,
+        "segment_reduce",
+        "adds rows by the lengths of segments, and which rows these are can't "
+        "be followed",
+        "Aggregate on the graph, with update_all or dgl.ops.copy_u_sum; apply "
+        "a readout to the output of the model",
+    )
+    for module in _modules_with("segment_reduce", _segment.segment_reduce):
+        if module is not _segment:
+            yield module, "segment_reduce", segments
     call = nn.Module.__call__
     yield (
         nn.Module,
@@ -162,16 +179,26 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
             yield dgl.DGLGraph, name, derive
         for module in _modules_with(name, getattr(dgl, name)):
             yield module, name, derive
-    for name in ("random_walk", "node2vec_random_walk"):
-        walk = _refusal(
-            causes.GRAPH_MADE_IN_FORWARD,
-            name,
-            "draws random walks, so that what a node sees is not constant",
-            "Use all neighbours, or draw the walks before the model is called "
-            "and pass a graph made of them",
-        )
-        for module in _modules_with(name, getattr(dgl.sampling, name)):
-            yield module, name, walk
+    by_ids = dict.fromkeys(BY_IDS, MessageTracer.derive_by_ids)
+    by_ids["graph"] = MessageTracer.graph_of_ends
+    # Of these, only one method does not change the graph in place.
+    original = dgl.DGLGraph.edge_subgraph
+    derive = _derive("edge_subgraph", original, by_ids["edge_subgraph"])
+    yield dgl.DGLGraph, "edge_subgraph", derive
+    for name, how in by_ids.items():
+        for module in _modules_with(name, getattr(dgl, name)):
+            yield module, name, _derive(name, getattr(dgl, name), how)
+    for name in _CHANGES:
+        yield dgl.DGLGraph, name, _changed(name)
+    for owner, name, cause, *words in refused_functions():
+        for module in _modules_with(name, getattr(owner, name)):
+            yield module, name, _refusal(cause, *words)
+    cause, *words = ATTENTION_OF_A_GRAPH
+    yield MultiHeadAttention, "forward", _refusal(cause, *words)
+    rows = getattr(sys.modules.get("torch._functorch.apis"), "vmap_impl", None)
+    if rows is not None:
+        for module in _modules_with("vmap_impl", rows):
+            yield module, "vmap_impl", partial(call_on_all_rows, rows)
     yield transforms.DropEdge, "__call__", _drop_edges
     for transform in computed_graphs():
         yield transform, "__call__", _compute(transform)
@@ -300,11 +327,26 @@ def _made(original: Callable) -> Callable:
     return traced
 
 
-def _derive(name: str, original: Callable) -> Callable:
+def _changed(name: str) -> Callable:
+    """Make a hook for a method that changes the edges of a graph."""
+    original = getattr(dgl.DGLGraph, name)
+
+    def traced(
+        tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        original(graph, *args, **kwargs)
+        tracer.note_made(graph, name)
+
+    return traced
+
+
+def _derive(
+    name: str, original: Callable, how: Callable = MessageTracer.derive
+) -> Callable:
     """Make a hook for a function from graph to graph."""
 
     def traced(tracer: MessageTracer, *args: Any, **kwargs: Any) -> Any:
-        return tracer.derive(name, original, args, kwargs)
+        return how(tracer, name, original, args, kwargs)
 
     return traced
 

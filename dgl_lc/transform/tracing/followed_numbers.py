@@ -8,8 +8,10 @@ so is every comparison, since a branch taken on a probe has to be taken on the
 user's graph too.
 """
 
+import dis
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +48,9 @@ def _binary(function: Callable, reflected: bool = False) -> Callable[..., Any]:
 
     def operate(self: "_Followed", other: Any) -> Any:
         other = without_numpy(other)
+        if isinstance(other, np.ndarray):
+            pair = (other, plain(self))
+            return function(*(pair if reflected else pair[::-1]))
         if not isinstance(other, (int, float)):
             return NotImplemented
         operands = (other, self) if reflected else (self, other)
@@ -64,7 +69,24 @@ def _unary(function: Callable) -> Callable[..., Any]:
     return operate
 
 
-class _Followed:
+class _LeftOfNumPy(type):
+    """The type of followed numbers, which NumPy asks what to do with them.
+
+    ``np.float64(3) < n`` would be computed by NumPy alone, with a plain result.
+    NumPy leaves a comparison to the other operand if that has None for
+    ``__array_ufunc__``, but then refuses functions of it (``np.log(n)``): None
+    is therefore the answer to comparisons only.
+    """
+
+    @property
+    def __array_ufunc__(cls) -> Callable | None:
+        frame = sys._getframe(1)
+        step = frame.f_code.co_code[frame.f_lasti]
+        compares = dis.opname[step] == "COMPARE_OP"
+        return None if compares else cls._apply  # type: ignore[attr-defined]
+
+
+class _Followed(metaclass=_LeftOfNumPy):
     """What followed integers and floats have in common."""
 
     value: Any
@@ -93,7 +115,7 @@ class _Followed:
         operands = (self,) if digits is None else (self, digits)
         return self.record(round, operands, round(*map(plain, operands)))
 
-    def __array_ufunc__(
+    def _apply(
         self, ufunc: Callable, method: str, *inputs: Any, **kwargs: Any
     ) -> Any:
         """Follow functions of NumPy: ``np.sqrt(g.num_nodes())``."""
@@ -103,6 +125,22 @@ class _Followed:
         if method != "__call__" or kwargs or not scalar:
             return result
         return self.record(ufunc, numbers, without_numpy(result))
+
+    # NumPy looks for methods of these names: ``np.clip(g.num_nodes(), 1, 9)``.
+
+    def clip(
+        self, low: Any = None, high: Any = None, out: Any = None, **limits: Any
+    ) -> Any:
+        """Follow ``np.clip``."""
+        low, high = limits.get("min", low), limits.get("max", high)
+        numbers = tuple(map(without_numpy, (self, low, high)))
+        result = np.clip(*map(plain, numbers))
+        return self.record(np.clip, numbers, without_numpy(result))
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Follow ``np.round``."""
+        result = np.round(plain(self), decimals)
+        return self.record(np.round, (self, decimals), without_numpy(result))
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other  # type: ignore[operator]

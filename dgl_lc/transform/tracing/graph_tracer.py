@@ -11,10 +11,13 @@ from dgl.base import is_all
 
 from .. import causes
 from ..refusals import LCError
-from .made_graphs import refuse_made_graph
+from .followed_numbers import plain
+from .hidden_graphs import name_of_graph
+from .made_graphs import refuse_hidden_graph, refuse_made_graph
 from .recorder import hidden
 from .torch_tracer import TorchTracer
 from .user_lines import function_of_dgl, user_line
+from .values import Value, values_in
 
 gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
 _gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
@@ -25,6 +28,11 @@ DERIVED = (
     "add_self_loop", "remove_self_loop", "reverse", "to_simple",
     "to_bidirected", "khop_graph", "add_reverse_edges", "to_homogeneous",
 )  # fmt: skip
+
+#: Functions of dgl from a graph and a mask or ids of edges to a graph.
+BY_IDS = ("edge_subgraph", "remove_edges", "add_edges")
+#: Names of the argument that is the graph.
+_GRAPH = ("g", "graph")
 
 
 def gsddmm(
@@ -90,6 +98,9 @@ class GraphTracer(TorchTracer):
             return self._graphs[id(index)][1]
         if id(index) in self._made:
             raise self._made[id(index)][1]
+        name = name_of_graph(index)
+        if name:
+            refuse_hidden_graph(self.where, name, line=user_line())
         return refuse_made_graph(self.where, "", user_line())
 
     def blame(self, graph: dgl.DGLGraph, error: LCError) -> None:
@@ -110,11 +121,15 @@ class GraphTracer(TorchTracer):
             self.blame(result, error)
         return result
 
-    def note_made(self, graph: dgl.DGLGraph) -> None:
-        """Remember where a graph is made that no key is known of."""
+    def note_made(self, graph: dgl.DGLGraph, method: str = "") -> None:
+        """Remember where a graph is made that no key is known of.
+
+        ``method`` is the method of the graph that made it, if it was one.
+        """
         if id(graph._graph) not in self._graphs:
+            function = function_of_dgl() or method
             try:
-                refuse_made_graph(self.where, function_of_dgl(), user_line())
+                refuse_made_graph(self.where, function, user_line())
             except LCError as error:
                 self.blame(graph, error)
 
@@ -192,7 +207,7 @@ class GraphTracer(TorchTracer):
         ``options`` stand for the arguments in the key of the graph.
         """
         kwargs = dict(kwargs)
-        first = "g" if "g" in kwargs else "G"
+        first = next((k for k in ("g", "graph") if k in kwargs), "G")
         graph, rest = args[0] if args else kwargs.pop(first), args[1:]
         key = self.key_of(graph._graph)
         with hidden():
@@ -217,6 +232,72 @@ class GraphTracer(TorchTracer):
             options = frozen(rest), frozen(sorted(kwargs.items()))
         self.add_graph(result, (name, key, *options), like=graph)
         return result
+
+    def derive_by_ids(
+        self, name: str, original: Callable, args: tuple, kwargs: dict
+    ) -> dgl.DGLGraph:
+        """Derive a graph by a constant mask, or by constant ids of edges."""
+        rest = args[1:], {k: v for k, v in kwargs.items() if k not in _GRAPH}
+        if name == "edge_subgraph" and kwargs.get("relabel_nodes", True):
+            with hidden():
+                result = original(*args, **kwargs)
+            try:
+                self.refuse(
+                    causes.GRAPH_MADE_IN_FORWARD,
+                    "edge_subgraph makes a graph",
+                    "has only the nodes of some edges, with new ids",
+                    "Keep all nodes: dgl.edge_subgraph(g, mask, "
+                    "relabel_nodes=False)",
+                )
+            except LCError as error:
+                self.blame(result, error)
+            return result
+        lifted = self.lift(rest)
+        if any(value.learned or value.random for value in values_in(lifted)):
+            return original(*args, **kwargs)
+        options = frozen(lifted[0]), frozen(sorted(lifted[1].items()))
+        return self.derive(name, original, args, kwargs, options)
+
+    def graph_of_ends(
+        self, name: str, original: Callable, args: tuple, kwargs: dict
+    ) -> dgl.DGLGraph:
+        """Make a graph of the ends of its edges, if these are constant."""
+        data: Any = args[0] if args else kwargs.get("data")
+        pair = isinstance(data, (tuple, list)) and len(data) == 2
+        if not pair or not all(isinstance(e, torch.Tensor) for e in data):
+            return original(*args, **kwargs)
+        source, target = (self.value_of(end) for end in data)
+        if not source.static or not target.static:
+            return original(*args, **kwargs)
+        with hidden():
+            result = original(*args, **{k: plain(v) for k, v in kwargs.items()})
+            same_nodes = result.num_nodes() == self.num_nodes
+        if same_nodes:
+            self.add_graph(result, self._key_of_ends(source, target))
+        else:
+            self.note_made(result)
+        return result
+
+    def _key_of_ends(self, source: Value, target: Value) -> Any:
+        """Return the key of a graph that has these ends of edges."""
+        ends = [(end.args if end.is_item else (None, None)) for end in
+                (source, target)]  # fmt: skip
+        edges = ends[0][0]
+        same = edges is not None and edges is ends[1][0]
+        if same and (ends[0][1], ends[1][1]) == (0, 1) and _all_edges(edges):
+            # It is the same graph, without its features.
+            return edges.target[0]
+        users = next(k for _, k in self._graphs.values() if isinstance(k, str))
+        return ("indexed", users, (source, target), ())
+
+
+def _all_edges(value: Value) -> bool:
+    """Return whether it is ``g.edges()``, of all edges in their order."""
+    if value.op != "graph" or value.target[1] != "edges" or value.args:
+        return False
+    return not set(value.kwargs) - {"form"} and value.kwargs.get(
+        "form", "uv"
+    ) in ("uv", "all")
 
 
 def frozen(item: Any) -> Any:

@@ -12,8 +12,27 @@ _BY_FEATURES = frozenset({
     "KNNGraph", "SegmentedKNNGraph", "RadiusGraph", "knn_graph",
     "segmented_knn_graph", "radius_graph",
 })  # fmt: skip
+#: Functions of DGL that change the nodes or edges of a graph.
+_CHANGE = frozenset({
+    "add_edges", "remove_edges", "add_nodes", "remove_nodes",
+})  # fmt: skip
 #: Functions of DGL that remove or change nodes at random.
 _DROP_NODES = frozenset({"DropNode", "NodeShuffle", "FeatMask"})
+
+
+def refuse_hidden_graph(
+    submodule: str, name: str, function: str = "", line: Line | None = None
+) -> NoReturn:
+    """Refuse a graph that is neither an argument nor an attribute."""
+    reads = f"{function} reads" if function else "forward reads"
+    refuse(
+        causes.WRONG_CALL, submodule, f"the graph {name}",
+        f"is neither an argument nor an attribute of the model: {reads} it "
+        f"from a global name or an enclosing function, where no other graph "
+        f"can take its place while the model is traced",
+        f"Pass the graph to forward, lc_transform(model, {name}, x), or hold "
+        f"it on the model: self.graph = {name}", line,
+    )  # fmt: skip
 
 
 def refuse_made_graph(
@@ -36,6 +55,33 @@ def refuse_made_graph(
             "constant filter",
             "Build the graph once, from the features that the model is given, "
             "and pass it to the model", line,
+        )  # fmt: skip
+    if function == "AddEdge":
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, function,
+            "adds edges at random, so the filter is not constant",
+            "Remove it, or add the edges once, before the model is called",
+            line,
+        )  # fmt: skip
+    if function in _CHANGE:
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, function,
+            "changes the nodes or edges of a graph in forward: message "
+            "passing on a graph that is built or sampled in forward has no "
+            "constant filter",
+            "Change the graph once, before the model is called; "
+            "dgl.add_self_loop, dgl.remove_self_loop, dgl.reverse and "
+            "dgl.add_reverse_edges may stay, and so may dgl.remove_edges(g, "
+            "ids) and dgl.add_edges(g, u, v) with ids that are not random",
+            line,
+        )  # fmt: skip
+    if function == "batch":
+        refuse(
+            causes.GRAPH_MADE_IN_FORWARD, submodule, operation,
+            "joins graphs in forward, so that rows of all of them lie below "
+            "each other",
+            "Use one graph, with the heads or copies of a node side by side: "
+            "columns, h.view(N, heads, -1), are aggregated all at once", line,
         )  # fmt: skip
     if "sampl" in function or "walk" in function:
         refuse(
@@ -64,5 +110,6 @@ def refuse_made_graph(
         "runs on a graph that is built or sampled in forward, so that its "
         "filter is not constant",
         "Pass the graph to the model, or derive it with dgl.add_self_loop, "
-        "dgl.remove_self_loop, dgl.reverse", line,
+        "dgl.remove_self_loop, dgl.reverse, or by a fixed mask: "
+        "dgl.edge_subgraph(g, mask, relabel_nodes=False)", line,
     )  # fmt: skip

@@ -8,6 +8,7 @@ messages of a node is recorded as an aggregation. Anything else is refused.
 
 import math
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import dgl
@@ -22,6 +23,7 @@ from .reduce_functions import (
     DEGREES,
     NODES,
     Law,
+    degrees_to_test,
     factor_of,
     law_of,
     random_mailbox,
@@ -180,7 +182,7 @@ class Mailbox:
         """
         factors = {}
         keeps = False
-        for degree in DEGREES:
+        for degree in self._tested(args, kwargs):
             found = self._try(func, args, kwargs, degree)
             if found is None:
                 return None
@@ -196,6 +198,14 @@ class Mailbox:
             factors[degree] = factor
         law = law_of(factors)
         return None if law is None else (law, keeps)
+
+    def _tested(self, args: tuple, kwargs: dict) -> tuple[int, ...]:
+        """Return the degrees that a function of messages is tested on."""
+        mails = [t for t in tensors_in((args, kwargs)) if self.holds(t)]
+        with torch._C.DisableTorchFunction():
+            width = max((prod(t.shape[2:]) for t in mails), default=1)
+        largest = self._tracer.largest_degree(self._graph)
+        return degrees_to_test(width, largest)
 
     def _try(
         self, func: Callable, args: tuple, kwargs: dict, degree: int,
@@ -224,7 +234,7 @@ class Mailbox:
             if leaf.dim() and leaf.shape[0] == self._num_nodes:
                 if flat:
                     raise ValueError("rows of nodes have another dimension")
-                leaf = leaf[:NODES]
+                leaf = leaf[: len(mail[0])] if mail else leaf[:NODES]
                 leaf = leaf.repeat_interleave(degree, 0) if alone else leaf
             return leaf.double() if leaf.is_floating_point() else leaf
 
@@ -242,7 +252,7 @@ class Mailbox:
 
         With ``flat``, it has to do so without the dimension of messages too.
         """
-        for degree in (1, 3):
+        for degree in (1, 3, self._tested(args, kwargs)[-1]):
             whole = self._try(func, args, kwargs, degree)
             parts = self._try(func, args, kwargs, degree, True, flat)
             if whole is None or parts is None:
@@ -250,15 +260,16 @@ class Mailbox:
             a, b = whole[0], parts[0]
             if not isinstance(a, torch.Tensor) or a.dim() < 2:
                 return False
-            if a.shape[:2] != (NODES, degree):
+            nodes = len(whole[1])
+            if a.shape[:2] != (nodes, degree):
                 return False
             if not flat:
                 if b.shape[1] != 1:
                     return False
                 b = b.squeeze(1)
-            if len(b) != NODES * degree:
+            if len(b) != nodes * degree:
                 return False
-            b = b.unflatten(0, (NODES, degree))
+            b = b.unflatten(0, (nodes, degree))
             if a.shape != b.shape or not torch.allclose(
                 a.double(), b.double(), equal_nan=True
             ):
@@ -301,7 +312,8 @@ class Mailbox:
         """Compute with the number of messages of each node."""
         if isinstance(result, bool) or func in (int, round):
             self.reject("it depends on the number of messages in other ways "
-                        "than by a factor")  # fmt: skip
+                        "than by a factor (a branch, min or max of it: use "
+                        "g.in_degrees().clamp(min=…) after a sum)")  # fmt: skip
         if isinstance(func, np.ufunc) and func not in _OF_TENSORS:
             self.reject(f"numpy.{func.__name__} of the number of messages "
                         f"can't be followed")  # fmt: skip

@@ -106,7 +106,8 @@ class MessageTracer(GraphTracer):
         messages = dict(msgdata)
         self.mailbox, outer = None, self.mailbox
         with hidden():
-            laws = laws_of(func, messages)
+            largest = self.largest_degree(graph)
+            laws = laws_of(func, messages, largest)
         mailbox = Mailbox(self, graph)
         if laws is not None:
             result = {
@@ -172,6 +173,17 @@ class MessageTracer(GraphTracer):
                     (graph.in_degrees() == 0).any()
                 )
         return self._lacking[key]
+
+    def largest_degree(self, graph: dgl.DGLGraph) -> int:
+        """Return the largest in-degree of the user's graph, if it is one."""
+        key = self.key_of(graph._graph)
+        while not isinstance(key, str):
+            key = key[1]
+        users = self.users_graphs.get(key)
+        if users is None or not users.num_edges():
+            return 0
+        with hidden():
+            return int(users.in_degrees().max())
 
     def _check_reduced(
         self, graph: dgl.DGLGraph, func: Callable, messages: dict, found: dict

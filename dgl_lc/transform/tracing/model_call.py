@@ -15,6 +15,7 @@ from ...storage.disk_features import DiskFeatures
 from ...storage.disk_graph import DiskGraph
 from .. import causes
 from ..refusals import refuse
+from .argument_names import check_arguments, named_arguments
 from .call_checks import (
     check_features,
     check_in_memory,
@@ -34,7 +35,7 @@ class ModelCall:
     Attributes
     ----------
     graphs : dict
-        Graphs by name: "g", "g2" … for arguments, and the attribute's name
+        Graphs by name: the name of the argument, or the attribute's name
         ("graphs.0" for an item of a list) for one that the model holds.
     inputs : dict
         Tensors with a row for each node or edge, by name. Features on disk
@@ -43,6 +44,8 @@ class ModelCall:
         Names of the graphs and inputs that the model holds, by their ids.
     originals : dict
         For a probe: the user's graphs that its graphs resemble, by name.
+    limits_degrees : bool
+        Whether probes have no larger degrees than the graphs of this call.
     """
 
     model: nn.Module
@@ -52,6 +55,7 @@ class ModelCall:
     inputs: dict[str, Any] = field(default_factory=dict)
     attributes: dict[int, str] = field(default_factory=dict)
     originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
+    limits_degrees: bool = False
 
     @property
     def num_nodes(self) -> int:
@@ -86,8 +90,8 @@ def read_call(
     check_model(model)
     check_features(args, kwargs, may_be_on_disk)
     call = ModelCall(model, args, kwargs)
-    given = [*_named(args, kwargs)]
     held = [*_held(model)]
+    given = _apart(named_items(model, args, kwargs), held)
     if not may_be_on_disk:
         check_in_memory(given + held)
     # An array that a model holds is its own, unless it is mapped from a file.
@@ -99,6 +103,7 @@ def read_call(
             _check_graph(name, graph)
     if not call.graphs:
         refuse_without_graph(model, args)
+    check_arguments(model, args, kwargs)
     sizes = {call.num_nodes}
     numbers = {
         name for name, item in held if _is_array(item) and prod(item.shape) == 1
@@ -225,19 +230,40 @@ def _show(item: Any) -> str:
     return text if len(text) < 60 else f"{text[:60]}…"
 
 
-def _named(args: tuple, kwargs: dict) -> Iterator[tuple[str, Any]]:
-    """Yield (name, item) for the graphs and tensors among the arguments."""
+def named_items(
+    model: nn.Module, args: tuple, kwargs: dict
+) -> Iterator[tuple[str, Any]]:
+    """Yield (name, item) for the graphs and tensors among the arguments.
+
+    They have the names that forward gives them; those of ``*args`` are "g" and
+    "x", and have numbers after the first.
+    """
     counts = {"g": 0, "x": 0}
-    for item in call_leaves(args):
-        kind = "g" if _is_graph(item) else "x"
-        if kind == "g" or _is_array(item):
+    for name, argument in named_arguments(model, args, kwargs):
+        for number, leaf in enumerate(call_leaves(argument), 1):
+            kind = "g" if _is_graph(leaf) else "x"
+            if kind == "x" and not _is_array(leaf):
+                continue
             counts[kind] += 1
-            number = counts[kind]
-            yield kind if number == 1 else f"{kind}{number}", item
-    for name, item in kwargs.items():
-        for number, leaf in enumerate(call_leaves(item), 1):
-            if _is_graph(leaf) or _is_array(leaf):
-                yield name if leaf is item else f"{name}{number}", leaf
+            if name is None:
+                count = counts[kind]
+                yield kind if count == 1 else f"{kind}{count}", leaf
+            else:
+                yield name if leaf is argument else f"{name}{number}", leaf
+
+
+def _apart(
+    given: Iterator[tuple[str, Any]], held: list[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
+    """Give arguments other names than those of what the model holds."""
+    taken = {name for name, _ in held}
+    found: list[tuple[str, Any]] = []
+    for name, item in given:
+        while name in taken:
+            name = f"{name}_given"
+        taken.add(name)
+        found.append((name, item))
+    return found
 
 
 def _held(model: nn.Module) -> Iterator[tuple[str, Any]]:

@@ -15,8 +15,11 @@ from torch import nn
 
 from .. import causes
 from ..computed_weights import computed_weights
+from ..number_types import has_numbers, real_parts
 from ..refusals import LCError, refusal
+from .bound_functions import bind_functions
 from .call_leaves import change_leaves
+from .limited_degrees import largest_degree, limited_edges
 from .model_call import ModelCall
 
 _PRIMES = [
@@ -55,6 +58,13 @@ def make_probe(
     graphs: dict[str, dgl.DGLGraph] = {}
     for number, (name, graph) in enumerate(call.graphs.items()):
         m = graph.num_edges()
+        if call.limits_degrees and kind == "random" and m not in num_edges:
+            limit = largest_degree(graph)
+            found = limited_edges(n, limit, seed + number, primes, generator)
+            if found is not None:
+                num_edges[m] = len(found[0])
+                graphs[name] = _like(graph, found, n)
+                continue
         if m not in num_edges:
             # Average degrees differ between probes, and between graphs.
             wanted = (3 + seed + number) * n
@@ -175,7 +185,7 @@ def _resample(
         return tensor.new_zeros((rows, *tensor.shape[1:]))
     picked = torch.randint(0, len(tensor), (rows,), generator=generator)
     found = tensor[picked.to(tensor.device)].clone()
-    if found.is_floating_point():
+    if has_numbers(found):
         # Rows have to differ even if the user's rows are all equal.
         noise = torch.rand(found.shape, generator=generator) * 0.5 + 0.75
         varied = found * noise.to(found)
@@ -204,16 +214,25 @@ def _with_all_kinds(
     return found.sort().values if is_sorted and len(kinds) > 1 else found
 
 
-def copy_model(call: ModelCall) -> nn.Module:
-    """Copy the model and its parameters, but not its graphs and features."""
+def copy_model(
+    call: ModelCall, instead: dict[int, Any] | None = None
+) -> nn.Module:
+    """Copy the model and its parameters, but not its graphs and features.
+
+    ``instead`` has other graphs and features to hold, by the ids of its own.
+    """
     kept = [*call.graphs.values(), *call.inputs.values()]
-    return _copy(call.model, {id(item): item for item in kept})
+    memo = {id(item): item for item in kept}
+    return _copy(call.model, {**memo, **(instead or {})})
 
 
 def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
     """Copy a model, except for the objects in the memo."""
     try:
-        return copy.deepcopy(model, {**computed_weights(model), **memo})
+        copies = {**computed_weights(model), **memo}
+        made = copy.deepcopy(model, copies)
+        bind_functions(made, copies)
+        return made
     except LCError:
         raise
     except Exception as error:
@@ -227,11 +246,10 @@ def _copy(model: nn.Module, memo: dict[int, Any]) -> nn.Module:
 def _randomise(model: nn.Module, generator: torch.Generator) -> None:
     """Change all parameters: a bias of zero would look like no bias."""
     with torch.no_grad():
-        for parameter in model.parameters():
-            if not parameter.is_floating_point():
-                continue
-            noise = torch.rand(parameter.shape, generator=generator)
-            sign = torch.where(parameter < 0, -1.0, 1.0)
+        for parameter in filter(has_numbers, model.parameters()):
+            numbers = real_parts(parameter)
+            noise = torch.rand(numbers.shape, generator=generator)
+            sign = torch.where(numbers < 0, -1.0, 1.0)
             # A change as large as the parameters keeps deep models finite.
-            size = 0.3 * float(parameter.abs().mean()) or 0.1
-            parameter.add_(sign * size * (noise + 0.1).to(parameter))
+            size = 0.3 * float(numbers.abs().mean()) or 0.1
+            numbers.add_(sign * size * (noise + 0.1).to(numbers))

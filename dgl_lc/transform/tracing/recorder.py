@@ -13,6 +13,7 @@ from .. import causes
 from ..causes import Cause
 from ..refusals import LCError, refuse
 from .followed_numbers import Real, Whole, is_followed, plain, without_numpy
+from .random_state import kept_random_state
 from .user_lines import user_line
 from .values import Guard, Trace, Value, leaves, replace, values_in
 from .views import Views
@@ -42,7 +43,7 @@ class Recorder:
         #: Whether problems are collected, and tracing continues after them.
         self.collects = False
         self.add_size(num_nodes, "N")
-        self._num_nodes = num_nodes
+        self.num_nodes = num_nodes
         named = [
             *model.named_parameters(remove_duplicate=False),
             *model.named_buffers(remove_duplicate=False),
@@ -76,7 +77,7 @@ class Recorder:
         first: Any = args[0] if args else None
         version = getattr(first, "_version", None)
         state = torch.get_rng_state()
-        with hidden():
+        with hidden(), kept_random_state():
             plain_args, plain_kwargs = replace((args, kwargs), plain)
             result = function(*plain_args, **plain_kwargs)
         random = not torch.equal(state, torch.get_rng_state())
@@ -170,6 +171,8 @@ class Recorder:
     def _lift_leaf(self, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return self.value_of(leaf)
+        if isinstance(leaf, torch.Generator):
+            return None  # the call is one that draws random numbers
         if isinstance(leaf, np.ndarray) and leaf.dtype != object:
             return self.add("const", None, example=torch.tensor(leaf))
         return leaf.value if is_followed(leaf) else without_numpy(leaf)
@@ -240,11 +243,36 @@ class Recorder:
         value = self.sizes.get(size)
         if value is not None:
             return Whole(size, value, self._record)
-        nodes, times = self._num_nodes, size // self._num_nodes
+        nodes, times = self.num_nodes, size // self.num_nodes
         if 1 < times <= _MOST_ROWS and size % nodes == 0:
             # A tensor with several rows for each node.
             return self.number(nodes) * times
         return size
+
+    def shape(self, tensor: torch.Tensor) -> tuple[int, ...]:
+        """Return the sizes of a tensor, followed if they are the graph's."""
+        return tuple(
+            self._size(tensor, dim, size)
+            for dim, size in enumerate(shape_of(tensor))
+        )
+
+    def _size(self, tensor: torch.Tensor, dim: int, size: int) -> int:
+        """Return a size of a tensor, followed if it is one of the graph's.
+
+        Indices made of the graph, as of edges in both directions, may have
+        any size: no width is as large as the number of nodes.
+        """
+        found = self.number(size)
+        ids = tensor.dtype in (torch.int64, torch.int32) and self.knows(tensor)
+        if is_followed(found) or not ids or size <= self.num_nodes:
+            return found
+        value = self.value_of(tensor)
+        if not value.static or value.op != "call":
+            return found
+        asked = torch.Tensor.size
+        return self.follow(
+            size, self.add("call", asked, (value, dim), {}, size)
+        )
 
     def follow(self, number: Any, value: Value) -> Any:
         """Return a number that remembers its value."""

@@ -8,12 +8,16 @@ run on random mailboxes of several degrees to see whether it is one.
 
 import math
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
 
-#: Degrees of the mailboxes that a function is tested on.
-DEGREES = (1, 2, 3, 7, 12)
+#: Degrees of the mailboxes that a function is tested on. A limit in it, such
+#: as ``max(100, degree)`` or the first 50 messages, shows at the large ones.
+DEGREES = (1, 2, 3, 7, 12, 60, 350, 2000)
+#: Numbers that a mailbox has at most.
+_MOST_NUMBERS = 1 << 23
 #: Number of nodes of these mailboxes; it is none of the degrees.
 NODES = 5
 
@@ -41,15 +45,35 @@ class NodesOfMailbox:
 def random_mailbox(like: torch.Tensor, degree: int, seed: int) -> torch.Tensor:
     """Draw a mailbox of messages that have the shape of others."""
     generator = torch.Generator().manual_seed(seed)
-    shape = (NODES, degree, *like.shape[1:])
+    nodes = NODES if degree <= DEGREES[-1] else 1
+    shape = (nodes, degree, *like.shape[1:])
     return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def degrees_to_test(width: int, largest: int) -> tuple[int, ...]:
+    """Return the degrees that a function of messages is tested on.
+
+    ``width`` is the number of columns of a message, and ``largest`` the largest
+    degree of the user's graph.
+    """
+    width = max(1, width)
+    degrees = (*DEGREES, largest) if largest > DEGREES[-1] else DEGREES
+    fitting = [
+        min(d, _MOST_NUMBERS // (width * (NODES if d <= DEGREES[-1] else 1)))
+        for d in degrees
+    ]
+    small = DEGREES[:5]
+    return (*small, *sorted({d for d in fitting if d > small[-1]}))
 
 
 def laws_of(
     reduce: Callable[[Any], dict[str, Any]],
     messages: Mapping[str, torch.Tensor],
+    largest: int = 0,
 ) -> dict[str, dict[str, Law]] | None:
     """Find the results of a reduce function that are sums of messages.
+
+    ``largest`` is the largest degree of the user's graph.
 
     Returns
     -------
@@ -61,7 +85,9 @@ def laws_of(
     if not all(m.is_floating_point() for m in messages.values()):
         return None
     try:
-        return _laws_of(reduce, messages)
+        width = max(prod(m.shape[1:]) for m in messages.values())
+        degrees = degrees_to_test(width, largest)
+        return _laws_of(reduce, messages, degrees)
     except Exception:
         # It needs features of the nodes, or single precision, for instance.
         return None
@@ -70,10 +96,11 @@ def laws_of(
 def _laws_of(
     reduce: Callable[[Any], dict[str, Any]],
     messages: Mapping[str, torch.Tensor],
+    degrees: tuple[int, ...],
 ) -> dict[str, dict[str, Law]] | None:
     """Run a reduce function with each field alone, and with all together."""
     factors: dict[tuple[str, str], dict[int, float]] = {}
-    for degree in DEGREES:
+    for degree in degrees:
         mail = {
             field: random_mailbox(message, degree, 100 * number + degree)
             for number, (field, message) in enumerate(messages.items())
@@ -122,13 +149,13 @@ def law_of(factors: Mapping[int, float]) -> Law | None:
     scale = round(factors[1], 12)
     if scale == 0:
         return None
-    if any(factors[degree] / scale <= 0 for degree in DEGREES):
+    if any(factor / scale <= 0 for factor in factors.values()):
         return None
     power = math.log2(factors[2] / scale)
     power = round(2 * power) / 2
     same = all(
-        math.isclose(factors[d], scale * d**power, rel_tol=1e-6)
-        for d in DEGREES
+        math.isclose(factor, scale * d**power, rel_tol=1e-6)
+        for d, factor in factors.items()
     )
     return Law(scale, power) if same else None
 

@@ -73,7 +73,7 @@ _TENSOR_PROPERTIES = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
 def _read_property(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Follow the sizes of a shape; record only properties with numbers."""
     if call.prop == "shape":
-        return torch.Size(map(tracer.number, call.args[0].shape))
+        return torch.Size(tracer.shape(call.args[0]))
     if call.prop not in _TENSOR_PROPERTIES:
         return call.run()
     if call.prop == "data":
@@ -120,10 +120,9 @@ def _tensor_of_an_array(tracer: "TorchTracer", call: TorchCall) -> Any:
 @rule("size")
 def _size(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Return sizes that are followed."""
-    found = call.run()
-    if isinstance(found, int):
-        return tracer.number(found)
-    return torch.Size(map(tracer.number, found))
+    sizes = tracer.shape(call.argument(0, "self"))
+    dim = call.argument(1, "dim")
+    return torch.Size(sizes) if dim is None else sizes[dim]
 
 
 @rule("__len__")
@@ -158,8 +157,8 @@ def called_by_dgl() -> bool:
 def _numel(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Return a number of elements that is followed."""
     total = tracer.number(1)
-    for size in shape_of(call.argument(0, "input")):
-        total = total * tracer.number(size)
+    for size in tracer.shape(call.argument(0, "input")):
+        total = total * size
     return total
 
 

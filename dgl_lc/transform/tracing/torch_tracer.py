@@ -16,6 +16,7 @@ from ...nn.dropout import Dropout
 from ...row_programs.in_autocast import InAutocast, active_autocast
 from .. import causes
 from ..refusals import LCError
+from . import matrix_rules, scatter_spelling  # noqa: F401 (add rules)
 from .call_spelling import one_spelling
 from .recorder import Recorder, hidden, shape_of
 from .torch_call import TorchCall
@@ -83,7 +84,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         with hidden():
             size = len(item)
         if isinstance(item, torch.Tensor) and not called_by_dgl():
-            return self.number(size)
+            return self.shape(item)[0]
         return size
 
     def call(self, call: TorchCall) -> Any:
@@ -107,6 +108,7 @@ class TorchTracer(Recorder, TorchFunctionMode):
         state = torch.get_rng_state()
         result = call.run()
         random = not torch.equal(state, torch.get_rng_state())
+        random = random or _has_generator(call)
         inplace = version is not None and tensor._version != version
         if not inplace and call.name in _NO_OPS and result is tensor:
             return result
@@ -158,13 +160,15 @@ class TorchTracer(Recorder, TorchFunctionMode):
 
     def _check_write(self, call: TorchCall, values: list[Value]) -> None:
         """Refuse a write into these values: a tensor, and what it is of."""
-        if any(value.op == "param" for value in values):
-            self.refuse(
-                causes.WRITES_IN_PLACE,
-                call.name,
-                "changes a parameter in place",
-                "Change parameters outside forward",
-            )
+        for value in values:
+            if value.op == "param":
+                kind = "parameter" if value.learned else "buffer"
+                self.refuse(
+                    causes.WRITES_IN_PLACE,
+                    call.name,
+                    f"changes the {kind} {value.target} in place",
+                    f"Change {kind}s outside forward, in the training loop",
+                )
         detached = values[0].target is torch.Tensor.detach
         unseen = not torch.is_grad_enabled() and call.first.requires_grad
         if unseen or (detached and any(value.learned for value in values)):
@@ -283,3 +287,11 @@ class TorchTracer(Recorder, TorchFunctionMode):
         )  # fmt: skip
         self.bind_result(result, self.without_gradient(value))
         return result
+
+
+def _has_generator(call: TorchCall) -> bool:
+    """Return whether a call draws random numbers of a generator of its own."""
+    return any(
+        isinstance(leaf, torch.Generator)
+        for leaf in leaves((call.args, call.kwargs))
+    )

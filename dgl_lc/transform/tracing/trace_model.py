@@ -1,16 +1,19 @@
 """Running the model of a probe and recording what it does."""
 
-import random
 from typing import Any
 
-import numpy as np
+import torch
 from torch import nn
 
 from .. import causes
 from ..refusals import LCError, first_line, refusal, refuse
 from .dgl_hooks import tracing
+from .hidden_graphs import hidden_graph
+from .made_graphs import refuse_hidden_graph
 from .message_tracer import MessageTracer
 from .model_call import ModelCall
+from .outputs import plain_output
+from .random_state import random_state
 from .user_lines import call_model, failing_line
 from .values import Trace
 
@@ -40,7 +43,7 @@ def trace(
         tracer.add_graph(graph, name)
     try:
         output = _run_as_torch_does(tracer, call)
-        tracer.trace.output = tracer.lift(output)
+        tracer.trace.output = tracer.lift(plain_output(output))
     except LCError as error:
         if not collect:
             raise
@@ -51,9 +54,10 @@ def trace(
 
 def _run_as_torch_does(tracer: MessageTracer, call: ModelCall) -> Any:
     """Run a model; refuse random numbers that are not torch's, and writes."""
-    before, versions = _random_state(), _versions(call.model)
+    before, versions = random_state(), _versions(call.model)
+    buffers = _own_buffers(call.model)
     output = run(tracer, call.model, call.args, call.kwargs)
-    if before != _random_state():
+    if before != random_state():
         refuse(
             causes.RANDOM_NUMBERS, "", "random numbers of Python or NumPy",
             "are drawn in forward, and can't be followed",
@@ -65,6 +69,15 @@ def _run_as_torch_does(tracer: MessageTracer, call: ModelCall) -> Any:
                 causes.WRITES_IN_PLACE, "",
                 f"the parameter {name}", "is changed in place by forward",
                 "Change parameters outside forward",
+            )  # fmt: skip
+    for name, buffer in _own_buffers(call.model).items():
+        if buffers.get(name) is not buffer:
+            refuse(
+                causes.WRITES_IN_PLACE, "",
+                f"the buffer {name}", "is another tensor after forward: the "
+                "model remembers something of each call, and the LC version "
+                "would not",
+                "Change buffers outside forward, in the training loop",
             )  # fmt: skip
     return output
 
@@ -79,6 +92,11 @@ def run(
     except LCError:
         raise
     except Exception as error:
+        hidden = hidden_graph(model)
+        if hidden is not None:
+            refuse_hidden_graph(
+                tracer.failed_in, *hidden, line=failing_line(error)
+            )
         raise refusal(
             causes.FAILS_ON_PROBE, tracer.failed_in, type(error).__name__,
             f"the model does not run on another graph with the same kind of "
@@ -94,7 +112,11 @@ def _versions(model: nn.Module) -> dict[str, int]:
     return {name: p._version for name, p in model.named_parameters()}
 
 
-def _random_state() -> tuple:
-    """Return the state of Python's and NumPy's global generators."""
-    state: Any = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
-    return random.getstate(), state["key"].tobytes(), state["pos"]
+def _own_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the buffers of modules that are not those of torch."""
+    return {
+        f"{prefix}.{name}" if prefix else name: buffer
+        for prefix, module in model.named_modules()
+        if not type(module).__module__.startswith("torch.")
+        for name, buffer in module.named_buffers(recurse=False)
+    }

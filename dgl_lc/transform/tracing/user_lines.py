@@ -43,6 +43,11 @@ def _owner(file: str) -> str:
     return "" if standard else "user"
 
 
+def is_users(file: str) -> bool:
+    """Return whether a file is the user's, not one of a library below it."""
+    return _owner(file) == "user"
+
+
 def call_model(model: Callable, args: tuple, kwargs: dict) -> Any:
     """Call a model: :func:`user_line` looks at the frames inside this call."""
     return model(*args, **kwargs)

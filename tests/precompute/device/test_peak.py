@@ -105,6 +105,17 @@ def test_the_peak_is_within_the_budget(work, share, fuses):
     assert peak <= plan.peak_bytes <= budget
 
 
+def test_a_hub_that_reads_more_rows_than_are_computed():
+    work = replace(
+        PAPERS, num_nodes=513, num_edges=244_234, num_feats=2, hop_rows=(4,),
+        hop_entries=(244_225,), kept_rows=129, kept_hops=(1,), input_rows=513,
+        self_loop=False,
+    )  # fmt: skip
+    plan = make_device_plan(work, enough(work))
+    peak, _ = count_bytes(plan, 2)
+    assert peak <= plan.peak_bytes <= enough(work)
+
+
 @given(works())
 def test_what_is_said_to_be_enough_is_enough(work):
     assert make_device_plan(work, enough(work)).peak_bytes <= enough(work)

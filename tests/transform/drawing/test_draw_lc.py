@@ -70,7 +70,8 @@ def aggregations(lc):
 
     def of_features(value):
         if value.op == "input":
-            return value.dims[:1] == ("N",)
+            # Those of edges with one column are weights.
+            return value.dims[:1] == ("N",) or value.dims[1:] not in ((), (1,))
         return value.learned or any(map(of_features, arguments_of(value)))
 
     return [v for v in used if v.op == "aggregate" and of_features(v)]

@@ -42,6 +42,23 @@ def test_a_sample_keeps_edges_into_nodes(task, weighted):
         task.graph.sample(0)
 
 
+def test_facts_of_the_sample_are_checked_on_the_graph(tmp_path):
+    """A limit of degrees has an effect on the whole graph only."""
+    task = OnDisk(tmp_path, m=30_000)
+
+    def limited(self, g, x):
+        degrees = g.in_degrees().to(x).clamp(min=1).unsqueeze(1)
+        h = dgl.ops.copy_u_sum(g, self.fc(x)) / degrees
+        most = degrees.clamp(max=100)
+        return dgl.ops.copy_u_sum(g, F.relu(h)) / most
+
+    sample = dgl.graph((torch.arange(50), torch.arange(50).roll(1)))
+    lc = lc_transform(body_of(limited), sample, task.sample_x)
+    with pytest.raises(LCError, match="differ on this graph"):
+        lc.precompute(task.graph, task.features, out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
 def body_of(code):
     """A model whose forward is a function, on a hidden layer."""
     return Model(code)

@@ -58,6 +58,7 @@ PROPAGATE = {
     "edge features added": update_all(
         lambda e: {"m": e.src["h"] * e.src["c"] + 0 * e.dst["h"]}, SUM
     ),
+    "divided by edges": update_all(fn.u_div_e("h", "w", "m"), SUM),
     "send and recv": lambda g: g.send_and_recv(g.edges(), COPY, SUM),
     "send and recv, reduced": lambda g: g.send_and_recv(
         torch.arange(g.num_edges()), COPY, add_itself
@@ -80,6 +81,7 @@ def linear_model(propagate):
     def body(self, g, x):
         with g.local_scope():
             g.ndata["c"] = (2.0 + g.out_degrees()).to(x).unsqueeze(1)
+            g.apply_edges(fn.u_add_v("c", "c", "w"))
             g.ndata["h"] = self.a(x)
             propagate(g)
             g.ndata["h"] = self.b(g.ndata["h"])
@@ -106,8 +108,24 @@ def test_another_graph_without_in_edges_is_refused():
     """Nodes without messages are not given to a reduce function."""
     x = features()
     lc = lc_transform(linear_model(PROPAGATE["add itself"]), random_graph(), x)
-    with pytest.raises(LCError, match="nodes without incoming edges"):
-        lc.precompute(without_in_edges(), x)
+    for method in (lc.precompute, lc.drift):
+        with pytest.raises(LCError, match="nodes without incoming edges"):
+            method(without_in_edges(), x)
+
+
+def test_nodes_without_messages_on_a_graph_that_forward_derives():
+    def propagate(g):
+        back = dgl.reverse(g)
+        back.ndata["h"] = g.ndata["h"]
+        back.update_all(COPY, add_itself)
+        g.ndata["h"] = back.ndata["h"]
+
+    g, x = dgl.reverse(without_in_edges()), features()
+    model = linear_model(propagate)
+    lc = lc_transform(model, g, x)
+    assert lc.report.exact
+    found = lc.module(*lc.precompute(g, x))
+    torch.testing.assert_close(found, model(g, x))
 
 
 def test_edges_in_another_order_are_refused_on_the_users_graph():

@@ -259,3 +259,17 @@ def test_a_model_without_a_graph_needs_nothing():
     with pytest.raises(LCError, match=r"conv is a layer of DGL") as caught:
         lc_transform(Plain(), features())
     assert caught.value.code == "LC001"
+
+
+def test_lazy_layers_have_to_be_called_first():
+    def body(self, g, x):
+        return self.fc(dgl.ops.copy_u_mean(g, x))
+
+    g, x = random_graph(), features()
+    model = Function(body, fc=nn.LazyLinear(3).double())
+    with pytest.raises(LCError, match="Call the model once") as caught:
+        lc_transform(model, g, x)
+    assert (caught.value.code, caught.value.submodule) == ("LC001", "fc")
+    expected = model(g, x)
+    lc = lc_transform(model, g, x)
+    torch.testing.assert_close(lc.module(*lc.precompute(g, x)), expected)

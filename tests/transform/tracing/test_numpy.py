@@ -51,6 +51,10 @@ def test_arrays_of_numpy_are_constants(as_tensor):
     )
 
 
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0",
+    reason="a scalar of NumPy 1 converts what it is multiplied with",
+)
 def test_functions_of_numpy_are_followed():
     def body(self, g, x):
         n = g.in_degrees().to(x) / np.sqrt(np.float64(2) * g.num_nodes())
@@ -66,6 +70,9 @@ def test_functions_of_numpy_are_followed():
 @pytest.mark.parametrize("large", [
     lambda n: np.log(n) > 5, lambda n: n > np.float64(100),
     lambda n: n * np.int64(2) > 200, lambda n: np.maximum(n, 5) > 100,
+    lambda n: np.float64(100) < n, lambda n: np.int32(100) <= n,
+    lambda n: np.clip(n, 1, 150) > 100, lambda n: np.clip(n / 2, None, 90) > 70,
+    lambda n: np.round(n / 3, 1) > 40,
 ])  # fmt: skip
 def test_branches_on_functions_of_numpy_are_checked(large):
     def body(self, g, x):
@@ -83,3 +90,12 @@ def test_numbers_of_the_graph_through_numpy_are_refused():
         transform_body(
             lambda self, g, x: self.conv(g, self.fc(x) / np.log(g.num_nodes()))
         )
+
+
+def test_arrays_are_compared_with_sizes_as_before():
+    def body(self, g, x):
+        few = np.arange(3) < g.num_nodes()
+        assert few.tolist() == [True] * 3
+        return self.conv(g, self.fc(x)) * float(np.sum(few))
+
+    assert lc_transform(model_of(body), random_graph(), features()).inputs

@@ -10,9 +10,12 @@ from . import (
     by_hand,  # noqa: F401
     calls,  # noqa: F401
     categories,  # noqa: F401
+    complex_numbers,  # noqa: F401
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
     edge_types,  # noqa: F401
+    layers_on_edges,  # noqa: F401
+    matrices,  # noqa: F401
     message_styles,  # noqa: F401
     one_filter,  # noqa: F401
     polynomials,  # noqa: F401

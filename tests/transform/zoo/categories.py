@@ -55,7 +55,7 @@ def embedding_by_index():
     return two_layers(lambda self, z: self.table[z], table=table)
 
 
-@transformed(*["S² one_hot(getitem(x))"] * 3)
+@transformed(*(f"S² one_hot(x[:, {column}])" for column in range(3)))
 def sum_of_embeddings():
     """As the atom encoder of OGB."""
 

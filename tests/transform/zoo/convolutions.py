@@ -204,7 +204,7 @@ def _gin(learn_eps):
     )
 
 
-@transformed("add(…)", "S add(…)")
+@transformed("sum(scaled(x), neighbours(x))", "S sum(scaled(x), neighbours(x))")
 def gin():
     return Case(_gin(False))
 

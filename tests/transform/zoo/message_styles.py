@@ -124,7 +124,7 @@ def moments_of_messages():
     return Case(Function(body, a=nn.Linear(IN, HID), b=nn.Linear(2 * HID, OUT)))
 
 
-@transformed("x", "S x", "reshape(to(graph()))")
+@transformed("x", "S x", "in-degree")
 def layer_on_both_ends():
     def body(self, g, x):
         def message(edges):

@@ -288,3 +288,97 @@ def five_problems_at_once():
         pool=dglnn.SAGEConv(HID, HID, "pool"),
         head=nn.Linear(HID, OUT),
     )
+
+
+# Functions of DGL
+
+
+@refused(
+    "attention between all nodes of a graph", "attends to all others", "LC015"
+)
+def set_transformer():
+    def body(self, g, x):
+        return self.out(g, self.attend(g, self.enc(g, x)))
+
+    attend = dglnn.SetTransformerEncoder(HID, 2, HID // 2, HID)
+    return _case(body, attend=attend)
+
+
+@refused("AddEdge", "adds edges at random", "LC008")
+def edges_added_at_random():
+    def body(self, g, x):
+        return self.enc(dgl.AddEdge(0.1)(g), x)
+
+    return _case(body)
+
+
+@refused("add_edges", "changes the nodes or edges", "LC008")
+def edges_added_in_forward():
+    def body(self, g, x):
+        g = g.local_var()
+        g.add_edges(torch.tensor([0]), torch.tensor([1]))
+        return self.enc(g, x)
+
+    return _case(body)
+
+
+@refused("lap_pe (LaplacianPE)", "drawn at random", "LC011")
+def laplacian_encoding_in_forward():
+    def body(self, g, x):
+        g = dgl.LaplacianPE(2, "pe")(g)
+        return self.enc(g, x + g.ndata["pe"].sum(1, keepdim=True))
+
+    return _case(body)
+
+
+@refused("random_walk_pe", "outside of torch", "LC020")
+def random_walk_encoding_in_forward():
+    def body(self, g, x):
+        h = x + dgl.random_walk_pe(g, 2).sum(1, keepdim=True)
+        return self.enc(g, h)
+
+    return _case(body)
+
+
+@refused("batch makes a graph", "joins graphs in forward", "LC008")
+def heads_in_a_batch_of_graphs():
+    def body(self, g, x):
+        h = torch.cat(self.enc(g, x).split(HID // 2, 1), 0)
+        h = dgl.ops.copy_u_sum(dgl.batch([g, g]), h)
+        return torch.cat(h.split(g.num_nodes(), 0), 1)
+
+    return _case(body)
+
+
+@refused("cat of 2 blocks of rows", "below each other", "LC029")
+def heads_below_each_other_by_indices():
+    def body(self, g, x):
+        h = torch.cat(self.enc(g, x).split(HID // 2, 1), 0)
+        u, v = (torch.cat([e, e + g.num_nodes()]) for e in g.edges())
+        h = torch.zeros_like(h).index_add(0, v, h[u])
+        return torch.cat(h.split(g.num_nodes(), 0), 1)
+
+    return _case(body)
+
+
+@refused("index_add of messages", "weights are learned", "LC005")
+def learned_weights_by_indices():
+    def body(self, g, x):
+        h = self.enc(g, x)
+        row, col = g.adj_external().coalesce().indices()
+        weight = torch.sigmoid((h[row] * h[col]).sum(1, keepdim=True))
+        return torch.zeros_like(h).index_add(0, row, h[col] * weight)
+
+    return _case(body)
+
+
+@refused("scatter_reduce (amax)", "is not a sum", "LC006")
+def largest_by_scatter_reduce():
+    def body(self, g, x):
+        h = self.enc(g, x)
+        u, v = g.edges()
+        places = v[:, None].expand(-1, HID)
+        start = torch.zeros_like(h)
+        return start.scatter_reduce(0, places, h[u], "amax", include_self=False)
+
+    return _case(body)

@@ -182,7 +182,7 @@ def changes_of_type():
     return between(casts)
 
 
-@transformed("S x", "S sub(…)")
+@transformed("S x", "S difference(x, in-degree)")
 def features_without_gradients():
     def body(self, g, x):
         with torch.no_grad():

@@ -171,7 +171,7 @@ def booleans_in_an_edge_function():
     return Case(Function(body, layers=layers))
 
 
-@transformed("x", "S x", "reshape(to(graph()))")
+@transformed("x", "S x", "in-degree")
 def difference_messages():
     def message(edges):
         return {"m": edges.dst["h"] - edges.src["h"]}
