@@ -44,6 +44,11 @@ class Machines:
     host_disk: int | None = None
 
     @property
+    def limit(self) -> int | None:
+        """The budget, if the user gave one."""
+        return self.budget if self.given else None
+
+    @property
     def ranks_of_host(self) -> int:
         """The most ranks of a host."""
         return -(-self.ranks // self.hosts)

@@ -176,7 +176,6 @@ def list_modes(
     shards_of: ShardsOf | None = None,
 ) -> list[Mode]:
     """Count what every split costs, with the fewest edge shards first."""
-    budget = machines.budget if machines.given else None
     modes = [column_mode(work, machines, result)]
     if work.K == 0:
         # There are no edges to share.
@@ -185,7 +184,7 @@ def list_modes(
         if machines.ranks % edges:
             continue
         if shards_of is None:
-            shards = model_shards(work, edges, budget)
+            shards = model_shards(work, edges, machines.limit)
         else:
             shards = shards_of(edges)
         layout = RankLayout(machines.ranks // edges, edges)

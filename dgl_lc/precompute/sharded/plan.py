@@ -8,6 +8,7 @@ import torch.distributed as dist
 from dgl import DGLError
 
 from ...ranks.call import RankCall
+from ..planning.rank_modes import edge_mode
 from ..planning.rank_rates import Rates, rates_with
 from ..planning.rank_traffic import Machines, RankResult
 from ..planning.ranks import (
@@ -21,7 +22,7 @@ from ..request import Request
 from ..survey import work_at_all_rows
 from .edge_shards import survey_shards
 from .layout import RankLayout, check_split
-from .planned_exchange import PlannedShards, read_shards
+from .planned_exchange import PlannedShards, largest_shard, read_shards
 
 
 def check_ranks(
@@ -94,12 +95,23 @@ def choose_layout(
     )  # fmt: skip
     work = work_at_all_rows(request, stored=True)
     whole = call.ranks.group is dist.group.WORLD
+    columns, *others = list_modes(work, machines, result)
+    if columns.fits:
+        # A split that is faster must not need more memory than there is.
+        others = [
+            mode
+            for mode in others
+            if edge_mode(
+                work, machines, result, mode.layout,
+                largest_shard(work, mode.layout.edges, machines.limit),
+            ).fits
+        ]  # fmt: skip
     modes = [
         mode
-        for mode in list_modes(work, machines, result)
+        for mode in (columns, *others)
         if mode.fits and (whole or not mode.layout.is_mesh)
     ]
     # Where nothing fits, the split into columns says what would be enough.
-    own = choose_mode(modes).layout if modes else RankLayout(size, 1)
+    own = choose_mode(modes).layout if modes else columns.layout
     # Memory may differ between hosts.
     return RankLayout(*call.gather([own.columns, own.edges])[0])

@@ -152,6 +152,28 @@ def model_shards(work: Work, shards: int, budget: int | None) -> PlannedShards:
     )
 
 
+def largest_shard(work: Work, shards: int, budget: int | None) -> PlannedShards:
+    """Give the largest edge shard that any graph of these sizes can have.
+
+    It has all edges, as those into one hub, and all rows are read.
+    """
+    n, blocks = work.num_nodes, sorted_blocks(work, work.num_edges, budget)
+    exchanged = max(0, work.K - 1)
+    # Lists of own rows, foreign ones and those that others read.
+    lists = n + n * (not work.shares_features)
+    times = min(1, exchanged) if work.all_rows else exchanged
+    lists += times * (n + min((shards - 1) * n, work.num_edges))
+    if not work.all_rows:
+        lists += n * work.K
+    held = (0 if work.shares_features else n, *work.hop_rows)
+    edges = -(-work.num_edges // blocks) if work.all_rows else work.num_edges
+    sizes = ShardSizes(
+        n, work.num_edges, edges, held, work.kept_rows, 4 * lists,
+        _model_swaps(work, shards, [n] * exchanged),
+    )  # fmt: skip
+    return PlannedShards([sizes], [_entries(work)], [blocks], None, ())
+
+
 def _expected(rows: int, spread: int, edges: int) -> int:
     """Count the rows that edges from ``spread`` rows are expected to reach."""
     if not spread:

@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 
 from dgl_lc.precompute import plan
 from dgl_lc.precompute.planning.cpu import MemoryTooSmall
+from dgl_lc.precompute.planning.plans import Item
+from dgl_lc.precompute.planning.rank_modes import edge_mode
 from dgl_lc.precompute.planning.rank_rates import Rates, parse_rate
 from dgl_lc.precompute.planning.rank_traffic import Machines, RankResult
 from dgl_lc.precompute.planning.ranks import list_modes, make_ranks_plan
 from dgl_lc.precompute.planning.work import Work
-from dgl_lc.precompute.sharded.planned_exchange import model_shards
+from dgl_lc.precompute.sharded.planned_exchange import (
+    largest_shard,
+    model_shards,
+)
 
 NODES, EDGES = 111_059_956, 3_228_124_712
 #: papers100M in both directions, on disk.
@@ -118,6 +123,32 @@ def test_the_model_is_within_its_bound(n, m, K, ranks, whole, owned):
         assert max(mode.sent_bytes) <= mode.most_sent
         assert mode.fits
         assert mode.seconds >= 0
+
+
+@given(
+    st.integers(2, 300), st.integers(0, 2000), st.integers(1, 4),
+    st.integers(2, 5), st.booleans(), st.booleans(),
+)  # fmt: skip
+def test_no_shard_is_larger_than_the_largest(n, m, K, shards, hub, some):
+    generator = torch.Generator().manual_seed(n * m)
+    ends = torch.randint(n, (2, m), generator=generator)
+    if hub:
+        ends[1] = 0
+    g, x = dgl.graph((ends[0], ends[1]), num_nodes=n), torch.ones(n, 8)
+    found = plan(
+        g, x, K, ranks=shards, split="edges", stored=True, memory="1GiB",
+        nodes=[0, n - 1] if some else None,
+    )  # fmt: skip
+    work = dataclasses.replace(
+        found.work, hop_rows=(n,) * K, hop_entries=(m,) * K, input_rows=None
+    )
+    most = edge_mode(
+        work, found.machines, STORE, found.chosen.layout,
+        largest_shard(work, shards, 2**30),
+    )  # fmt: skip
+    # Buffers for rows on their way are bounded, and not by the rows alone.
+    found.chosen.items[Item.EXCHANGE] = most.items[Item.EXCHANGE] = 0
+    assert found.peak_bytes <= most.peak_bytes
 
 
 def test_the_model_is_near_a_random_graph():
