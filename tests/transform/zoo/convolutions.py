@@ -28,7 +28,7 @@ def gcn_norm_none():
     return Case(Layers(*gcn(norm="none", layers=3)))
 
 
-@transformed("S³ x")
+@transformed("S³ features")
 def gcn_with_dropout_and_elu():
     class GCN(nn.Module):
         def __init__(self):
