@@ -2,10 +2,10 @@
 
 Everything goes through the key-value store of the group, and nothing here
 waits inside it: a rank that waits for others looks again and again, so that
-it can say whom it waits for. Column blocks may take hours without a
-collective, and no timeout of the group applies to them. Instead, each rank
-shows a sign of life every few seconds; one that shows none, or makes no
-progress, is named.
+it can say whom it waits for, and a store that does not answer is an error.
+Column blocks may take hours without a collective, and no timeout of the group
+applies to them. Instead, each rank shows a sign of life every few seconds; one
+that shows none, or makes no progress, is named.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from dgl import DGLError
 from dgl.base import DGLWarning
 
 from .group import Ranks, as_json, this_host
+from .store_requests import StoreLost, StoreRequests
 
 #: Seconds between two signs of life.
 BEAT_SECONDS = 2.0
@@ -61,7 +62,10 @@ class RankCall:
         self.ranks, self.name = ranks, name
         self.hosts: list[str] = []
         number = ranks.next_call()
-        self._store = dist.PrefixStore(f"dgl_lc/{number}", ranks.calls_store)
+        self._store = StoreRequests(
+            dist.PrefixStore(f"dgl_lc/{number}", ranks.calls_store),
+            SILENT_SECONDS,
+        )
         self._steps = 0
         self._progress = self._number = 0
         self._stage, self._watched = "beginning", True
@@ -94,7 +98,7 @@ class RankCall:
                 self._tell(error)
         finally:
             self._ended.set()
-            # A thread that is in torch's code when Python ends kills it.
+            self._store.close()
             self._beats.join(_FAREWELL_SECONDS)
 
     # What others see of this rank
@@ -163,21 +167,23 @@ class RankCall:
         """Exchange a JSON value; give those of all ranks, in order."""
         self._steps += 1
         step, own = self._steps, self.ranks.rank
-        self._store.set(f"{step}/{own}", as_json(value))
-        self._store.add(f"{step}/{own}/there", 1)
-        watch = _Watch(self)
-        missing = [rank for rank in range(self.ranks.size) if rank != own]
-        pause = 0.001
-        while missing:
-            missing = [
+        with self._answered():
+            self._store.set(f"{step}/{own}", as_json(value))
+            self._store.add(f"{step}/{own}/there", 1)
+            self._store.add(f"{step}/there", 1)
+
+        def find_missing() -> list[int]:
+            return [
                 rank
-                for rank in missing
+                for rank in range(self.ranks.size)
                 if not self._count(f"{step}/{rank}/there")
             ]
-            if missing:
-                watch.look(missing, began=step > 1)
-                time.sleep(pause)
-                pause = min(0.1, 1.5 * pause)
+
+        watch, pause = _Watch(self), 0.001
+        while self._count(f"{step}/there") < self.ranks.size:
+            watch.look(find_missing, began=step > 1)
+            time.sleep(pause)
+            pause = min(0.1, 1.5 * pause)
         return [
             json.loads(self._get(f"{step}/{rank}"))
             for rank in range(self.ranks.size)
@@ -212,7 +218,8 @@ class RankCall:
         """Give numbers below ``count``, each to one rank only."""
         while True:
             self.check_others()
-            number = self._store.add(f"claim/{name}", 1) - 1
+            with self._answered():
+                number = self._store.add(f"claim/{name}", 1) - 1
             if number >= count:
                 return
             yield number
@@ -225,7 +232,7 @@ class RankCall:
         while not is_done():
             if pause > 0.01:
                 # The store is asked only if it takes a while.
-                watch.look(others, began=True)
+                watch.look(lambda: others, began=True)
             time.sleep(pause)
             pause = min(0.05, 1.5 * pause)
 
@@ -244,14 +251,15 @@ class RankCall:
 
     def tell(self, name: str, value: Any) -> None:
         """Let other ranks ask for a JSON value by a name."""
-        self._store.set(f"told/{name}", as_json(value))
-        self._store.add(f"told/{name}/there", 1)
+        with self._answered():
+            self._store.set(f"told/{name}", as_json(value))
+            self._store.add(f"told/{name}/there", 1)
 
     def ask(self, name: str, rank: int) -> Any:
         """Wait for a value that a rank tells by a name."""
         watch, pause = _Watch(self), 0.001
         while not self._count(f"told/{name}/there"):
-            watch.look([rank], began=True)
+            watch.look(lambda: [rank], began=True)
             time.sleep(pause)
             pause = min(0.1, 1.5 * pause)
         return json.loads(self._get(f"told/{name}"))
@@ -282,25 +290,24 @@ class RankCall:
         return store.timeout.total_seconds()
 
     def _count(self, key: str) -> int:
-        # Adding nothing is how a counter is read without waiting for it.
-        try:
-            return self._store.add(key, 0)
-        except (RuntimeError, dist.DistError) as error:
-            raise self._lost(error) from error
+        with self._answered():
+            return self._store.count(key)
 
     def _get(self, key: str) -> str:
-        try:
-            return self._store.get(key).decode()
-        except (RuntimeError, dist.DistError) as error:
-            raise self._lost(error) from error
+        with self._answered():
+            return self._store.get(key)
 
-    def _lost(self, error: Exception) -> RankFailed:
-        return RankFailed(
-            f"{self.name}: the store of the process group cannot be reached "
-            f"({str(error).splitlines()[0]}). The rank or the agent that keeps "
-            f"it has ended, or the network is down. Start the ranks again; "
-            f"what was finished on disk is kept."
-        )
+    @contextlib.contextmanager
+    def _answered(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreLost as error:
+            raise RankFailed(
+                f"{self.name}: the store of the process group cannot be "
+                f"reached ({error}). The rank or the agent that keeps it has "
+                f"ended, or the network is down. Start the ranks again; what "
+                f"was finished on disk is kept."
+            ) from error
 
 
 class _Watch:
@@ -314,14 +321,18 @@ class _Watch:
         self._steps: dict[int, tuple[Any, float]] = {}
         self._mentioned = False
 
-    def look(self, missing: list[int], began: bool) -> None:
-        """Raise an error if one of these ranks will not come."""
+    def look(self, find_missing: Callable[[], list[int]], began: bool) -> None:
+        """Raise an error if one of these ranks will not come.
+
+        They are found only if it is time to look. ``began`` says that they
+        all have made the call.
+        """
         call, now = self._call, time.monotonic()
         call.check_others()
         if now - self._looked < BEAT_SECONDS / 2:
             return
         self._looked = now
-        for rank in missing:
+        for rank in find_missing():
             if not began and not call.has_begun(rank):
                 self._not_begun(rank, now)
                 continue

@@ -31,7 +31,7 @@ def fresh_store(
         How long to wait for other ranks. Default: ten minutes.
     """
     shared = dist.PrefixStore("dgl_lc start", store)
-    shared.set(f"text/{rank}", uuid.uuid4().hex)
+    _write(shared, f"text/{rank}", uuid.uuid4().hex)
     end = time.monotonic() + seconds
     pause, late = 0.005, list(range(size))
     while time.monotonic() < end:
@@ -39,7 +39,7 @@ def fresh_store(
         late = [other for other, text in enumerate(texts) if text is None]
         if not late:
             name = hashlib.sha256(" ".join(map(str, texts)).encode())
-            shared.set(f"name/{rank}", name.hexdigest())
+            _write(shared, f"name/{rank}", name.hexdigest())
             names = [_read(shared, f"name/{other}") for other in range(size)]
             if set(names) == {name.hexdigest()}:
                 return dist.PrefixStore(name.hexdigest(), store)
@@ -52,6 +52,12 @@ def fresh_store(
     )
 
 
+def _write(store: dist.Store, key: str, value: str) -> None:
+    store.set(key, value)
+    store.add(f"{key}/there", 1)
+
+
 def _read(store: dist.Store, key: str) -> str | None:
     """Read a value, without waiting for it."""
-    return store.get(key).decode() if store.check([key]) else None
+    # Not every store of torch 2.2 has check().
+    return store.get(key).decode() if store.add(f"{key}/there", 0) else None

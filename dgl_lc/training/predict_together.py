@@ -7,7 +7,7 @@ from dgl import DGLError
 from torch import nn
 
 from ..ranks.call import RankCall
-from ..ranks.exchange import Exchange
+from ..ranks.collectives import Collectives
 from .description import describe_prediction
 from .loader import Inputs, as_rows
 from .model_rows import all_nodes, node_ids, predict_rows
@@ -68,5 +68,5 @@ def predict_together(
     if found is not None:
         whole[places] = found
     call.stage("waiting for the other ranks (rows)")
-    Exchange(call).add_rows(whole)
+    Collectives(call).add_rows(whole)
     return whole

@@ -10,7 +10,7 @@ from torch import nn
 
 from .._common.bytes import parse_bytes
 from ..node_rows import NodeRows
-from ..ranks.exchange import Exchange
+from ..ranks.collectives import Collectives
 from .description import describe_prediction
 from .rank_inputs import check_shard
 from .task_store import has_row
@@ -21,22 +21,22 @@ class PredictionParts:
 
     Parameters
     ----------
-    exchange : Exchange or None
+    collectives : Collectives or None
         The ranks; None for this process alone.
     """
 
-    def __init__(self, exchange: Exchange | None):
-        self._exchange = exchange
-        self.size = 1 if exchange is None else exchange.ranks.size
-        self._rank = 0 if exchange is None else exchange.ranks.rank
+    def __init__(self, collectives: Collectives | None):
+        self._collectives = collectives
+        self.size = 1 if collectives is None else collectives.ranks.size
+        self._rank = 0 if collectives is None else collectives.ranks.rank
         #: Whether this process writes the file.
         self.writes = self._rank == 0
         self._error: Exception | None = None
 
     def check_rows(self, rows: NodeRows | None) -> None:
         """Refuse the row shard of another rank."""
-        if self._exchange is not None:
-            check_shard(self._exchange.ranks, rows, "rows")
+        if self._collectives is not None:
+            check_shard(self._collectives.ranks, rows, "rows")
 
     def agree(
         self,
@@ -46,9 +46,9 @@ class PredictionParts:
         **options: Any,
     ) -> None:
         """Refuse models, data or options that differ between ranks."""
-        if self._exchange is None:
+        if self._collectives is None:
             return
-        call = self._exchange.call
+        call = self._collectives.call
         call.stage("comparing the arguments of all ranks")
         known = torch.as_tensor(nodes) if nodes is not None else None
         described = describe_prediction(model, rows, known)
@@ -59,16 +59,16 @@ class PredictionParts:
         if memory is not None:
             return parse_bytes(memory)
         free = psutil.virtual_memory().available // 2
-        if self._exchange is None:
+        if self._collectives is None:
             return free
         # All ranks have to cut the nodes into the same blocks.
-        call = self._exchange.call
+        call = self._collectives.call
         beside = call.hosts.count(call.hosts[self._rank])
         return min(call.gather(free // beside))
 
     def mine(self, source: NodeRows, ids: torch.Tensor) -> torch.Tensor:
         """Tell for each node whether this rank predicts it from a source."""
-        if source.shard is not None and self._exchange is not None:
+        if source.shard is not None and self._collectives is not None:
             return has_row(source, ids)
         low, high = (
             len(ids) * place // self.size
@@ -80,16 +80,16 @@ class PredictionParts:
 
     def wait_for_file(self) -> None:
         """Begin when the file can be written."""
-        if self._exchange is not None:
-            self._exchange.call.barrier("file")
-            self._exchange.call.stage("predicting")
+        if self._collectives is not None:
+            self._collectives.call.barrier("file")
+            self._collectives.call.stage("predicting")
 
     def put_together(self, compute: Callable[[], np.ndarray]) -> np.ndarray:
         """Add up what ranks compute: each row is computed by one of them.
 
         If this fails on one rank, it fails on all.
         """
-        if self._exchange is None:
+        if self._collectives is None:
             return compute()
         found = np.empty(0)
         if self._error is None:
@@ -97,14 +97,14 @@ class PredictionParts:
                 found = compute()
             except Exception as error:
                 self._error = error
-        self._exchange.check(self._error)
-        self._exchange.add_rows(torch.from_numpy(found))
-        self._exchange.call.progress()
+        self._collectives.check(self._error)
+        self._collectives.add_rows(torch.from_numpy(found))
+        self._collectives.call.progress()
         return found
 
     def attempt(self, work: Callable[[], object]) -> None:
         """Do what one rank alone does; others learn later if it failed."""
-        if self._exchange is None:
+        if self._collectives is None:
             work()
             return
         try:
@@ -115,5 +115,5 @@ class PredictionParts:
 
     def finish(self) -> None:
         """Raise an error on all ranks, if one has failed."""
-        if self._exchange is not None:
-            self._exchange.check(self._error)
+        if self._collectives is not None:
+            self._collectives.check(self._error)

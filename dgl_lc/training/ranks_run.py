@@ -11,7 +11,7 @@ from dgl import DGLError
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..ranks.exchange import Exchange
+from ..ranks.collectives import Collectives
 from .checkpoint import Checkpoint
 from .epochs import Source, TrainingRun
 
@@ -49,7 +49,7 @@ class RanksRun(TrainingRun):
 
     Parameters
     ----------
-    exchange : Exchange
+    collectives : Collectives
         The ranks.
     steps : int
         Steps of an epoch, the same on all ranks.
@@ -63,7 +63,7 @@ class RanksRun(TrainingRun):
 
     def __init__(
         self,
-        exchange: Exchange,
+        collectives: Collectives,
         steps: int,
         seed: int,
         saves: bool,
@@ -72,9 +72,9 @@ class RanksRun(TrainingRun):
         monitor: str,
         patience: int,
     ):
-        self._exchange, self._steps = exchange, steps
+        self._collectives, self._steps = collectives, steps
         self._seed, self._saves = seed, saves
-        ranks = exchange.ranks
+        ranks = collectives.ranks
         self._rank, self._size = ranks.rank, ranks.size
         # It gives all ranks the weights of rank 0. Buffers are not sent with
         # each step: a rank whose batch can't be read would leave the others
@@ -105,14 +105,14 @@ class RanksRun(TrainingRun):
     def _begin(self, saved: Checkpoint | None, resume: bool) -> None:
         if not self._saves:
             return
-        call, data = self._exchange.call, None
+        call, data = self._collectives.call, None
         call.stage("reading the checkpoint")
         super()._begin(saved, resume)
         if self._rank == 0:
             buffer = io.BytesIO()
             torch.save(self.state() if self.epoch else {}, buffer)
             data = buffer.getvalue()
-        data = self._exchange.broadcast(data)
+        data = self._collectives.broadcast(data)
         state = torch.load(
             io.BytesIO(data), map_location="cpu", weights_only=True
         )
@@ -125,7 +125,7 @@ class RanksRun(TrainingRun):
         # same masks of dropout without a generator of each rank.
         state = np.random.SeedSequence([self._seed, self.epoch, self._rank])
         torch.manual_seed(int(state.generate_state(1, np.uint64)[0]))
-        call = self._exchange.call
+        call = self._collectives.call
         call.stage(f"epoch {self.epoch + 1}")
         self.model.train()
         total, count = 0.0, 0
@@ -139,10 +139,10 @@ class RanksRun(TrainingRun):
                 rows = len(target)
             except Exception as caught:
                 error = caught
-            found = self._exchange.check(error, [value, rows]).sum(0)
+            found = self._collectives.check(error, [value, rows]).sum(0)
             total += float(found[0])
             count += int(found[1])
-            with self._exchange.watch():
+            with self._collectives.watch():
                 # The gradients of all ranks are averaged.
                 self._descend(loss * (self._size / int(found[1])))
             call.progress()
@@ -152,17 +152,19 @@ class RanksRun(TrainingRun):
     def _share_buffers(self) -> None:
         """Give all ranks the buffers of rank 0, such as running means."""
         for buffer in self.model.buffers():
-            self._exchange.broadcast_tensor(buffer)
+            self._collectives.broadcast_tensor(buffer)
 
     def _evaluate(self, source: Source) -> tuple[float, float]:
-        self._exchange.call.stage(f"validation of epoch {self.epoch + 1}")
+        self._collectives.call.stage(f"validation of epoch {self.epoch + 1}")
         error: Exception | None = None
         sums = (0.0, 0, 0)
         try:
             sums = self._sums(source)
         except Exception as caught:
             error = caught
-        total, right, count = self._exchange.check(error, sums).sum(0).tolist()
+        total, right, count = (
+            self._collectives.check(error, sums).sum(0).tolist()
+        )
         return total / count, right / count
 
     def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -170,7 +172,7 @@ class RanksRun(TrainingRun):
         names = ("train_seconds", "seconds")
         sums = [own.detach().double().sum() for own in self.model.parameters()]
         own = torch.stack(sums).cpu().tolist()
-        found = self._exchange.check(None, [*(row[n] for n in names), *own])
+        found = self._collectives.check(None, [*(row[n] for n in names), *own])
         # As bits, because nan is not equal to itself.
         bits = found.view(torch.int64)[:, len(names) :]
         if not torch.equal(bits, bits[:1].expand_as(bits)):
@@ -193,7 +195,7 @@ class RanksRun(TrainingRun):
             except BaseException as caught:
                 error = caught
         changed = before != self._options()
-        found = self._exchange.check(error, [float(changed)])
+        found = self._collectives.check(error, [float(changed)])
         if found[0, 0]:
             self._share_options()
 
@@ -210,7 +212,7 @@ class RanksRun(TrainingRun):
 
     def _share_options(self) -> None:
         """Give all ranks the options that on_epoch changed on rank 0."""
-        theirs = self._exchange.call.gather(self._options())[0]
+        theirs = self._collectives.call.gather(self._options())[0]
         for group, options in zip(
             self.optimizer.param_groups, theirs, strict=True
         ):

@@ -9,7 +9,7 @@ from dgl import DGLError
 from torch import nn
 
 from ..ranks.call import RankCall
-from ..ranks.exchange import Exchange
+from ..ranks.collectives import Collectives
 from .batch_norm import synchronised
 from .description import describe_shard
 from .loader import HopLoader, Inputs, as_rows
@@ -132,7 +132,7 @@ class Together:
         """Make the run, in which batch norm is that of all ranks."""
         with synchronised(model, self._ranks, device):
             found = RanksRun(
-                Exchange(self._call), steps, seed, saves, model, optimizer,
+                Collectives(self._call), steps, seed, saves, model, optimizer,
                 monitor, patience,
             )  # fmt: skip
             try:

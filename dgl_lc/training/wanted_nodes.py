@@ -7,7 +7,7 @@ from dgl import DGLError
 
 from ..data import DiskData, NodeData
 from ..node_rows import NodeRows, check_ids
-from ..ranks.exchange import Exchange
+from ..ranks.collectives import Collectives
 from .task_store import has_row
 
 #: Nodes that are looked up in a store at a time.
@@ -29,7 +29,7 @@ class WantedNodes:
         data: NodeData | DiskData,
         nodes: torch.Tensor | None,
         rows: NodeRows | None,
-        exchange: Exchange | None = None,
+        collectives: Collectives | None = None,
     ) -> "WantedNodes":
         """Find which nodes have a row; in row shards, on any rank."""
         count = total = data.graph.num_nodes()
@@ -43,8 +43,8 @@ class WantedNodes:
             high = min(low + _SPAN, count)
             ids = torch.arange(low, high) if nodes is None else nodes[low:high]
             has[low:high] = has_row(rows, ids)
-        if exchange is not None and rows.shard is not None:
-            exchange.add_rows(has)
+        if collectives is not None and rows.shard is not None:
+            collectives.add_rows(has)
         return cls(count, nodes, ~has)
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from ..data import DiskData, NodeData
 from ..node_rows import NodeRows
 from ..precompute.checks import has_weights
 from ..ranks.call import RankCall
-from ..ranks.exchange import Exchange
+from ..ranks.collectives import Collectives
 from ..ranks.group import Group, find_ranks
 from ..row_programs.row_module import RowModule
 from .computed_blocks import Model, computed_blocks
@@ -139,13 +139,13 @@ def write_predictions(
     """
     ranks = find_ranks(process_group)
     with ExitStack() as stack:
-        exchange = None
+        collectives = None
         if ranks is not None:
-            exchange = Exchange(
+            collectives = Collectives(
                 stack.enter_context(RankCall(ranks, "write_predictions"))
             )
         work = _Predictions(
-            exchange, model, data, Path(path), nodes, rows, class_names,
+            collectives, model, data, Path(path), nodes, rows, class_names,
             probabilities, memory, batch_size, process_group,
         )  # fmt: skip
         if device is not None:
@@ -167,7 +167,7 @@ class _Predictions:
 
     def __init__(
         self,
-        exchange: Exchange | None,
+        collectives: Collectives | None,
         model: Model,
         data: NodeData | DiskData,
         path: Path,
@@ -179,7 +179,7 @@ class _Predictions:
         batch_size: int,
         process_group: Group,
     ):
-        self._parts = PredictionParts(exchange)
+        self._parts = PredictionParts(collectives)
         self._model, self._data, self._path = model, data, path
         self._rows, self._probabilities = rows, probabilities
         self._batch_size, self._group = batch_size, process_group
@@ -196,7 +196,7 @@ class _Predictions:
             self._classes = int(model.config["out_feats"])
         _check_names(self._classes, class_names)
         self._columns = class_names or self._classes
-        self._wanted = WantedNodes.of(data, nodes, rows, exchange)
+        self._wanted = WantedNodes.of(data, nodes, rows, collectives)
         lacking = self._wanted.num_lacking
         if isinstance(model, RowModule) and lacking:
             raise refuse_lacking(lacking)

@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 from dgl import DGLError
 
-from dgl_lc.ranks.call import Call
+from dgl_lc.ranks.call import RankCall
 from dgl_lc.ranks.fresh_store import fresh_store
 from dgl_lc.ranks.group import find_ranks
 from dgl_lc.testing.run_ranks import run_ranks
@@ -61,7 +61,7 @@ def _call_after_restart():
         ranks.store.add(f"dgl_lc/1/{step}/1/there", 1)
     dist.barrier()
     time.sleep(0.3 * ranks.rank)
-    with Call(ranks, "test") as call:
+    with RankCall(ranks, "test") as call:
         found = call.gather(ranks.rank)
     return found, "old" in call.hosts
 

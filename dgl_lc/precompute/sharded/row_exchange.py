@@ -22,7 +22,7 @@ from dgl import DGLError
 from ..._common.bytes import zeros
 from ..._common.rows import COPY_ROWS, copy_rows
 from ...ranks.call import RankCall
-from .collectives import Collectives
+from ...ranks.collectives import Collectives
 from .edge_shards import EdgeShard
 
 #: Bytes of a buffer to send from, and of one to receive into.

@@ -19,12 +19,12 @@ from dgl import DGLError
 from ..._common.rows import copy_rows, empty
 from ...hops import HopFeatures
 from ...ranks.call import RankCall
+from ...ranks.collectives import Collectives
 from ...storage.folder import is_whole
 from ...storage.hop_store import find_store, open_hop_store
 from ...storage.write_hops import StoreWriter
 from ..overflow import OverflowCheck
 from ..request import Request
-from .collectives import Collectives
 from .layout import RankLayout
 
 #: Bytes that a rank sends at a time, and as many that it receives.

@@ -22,6 +22,7 @@ from dgl import DGLError
 
 from ...graph_counts import GraphCounts
 from ...ranks.call import RankCall
+from ...ranks.collectives import Collectives
 from ...storage.assemble_hops import Part, byte_ranges, rows_of, write_range
 from ...storage.folder import is_whole
 from ...storage.free_disk import check_free
@@ -29,7 +30,6 @@ from ...storage.hop_store import PARTS, StoredHops, StoreHead, open_hop_store
 from ...storage.manifest import STATE
 from ...storage.merge_hops import remove_store
 from ...storage.write_hops import StoreWriter, disk_bytes
-from .collectives import Collectives
 from .layout import RankLayout
 
 #: Seconds for which a rank waits to see what rank 0 has written.

@@ -1,5 +1,6 @@
 """Ranks under torchrun: on several hosts, killed, and with the cable cut."""
 
+import contextlib
 import json
 import os
 import random
@@ -23,6 +24,9 @@ from . import rank_script
 RESTARTS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 SCRIPT = str(Path(rank_script.__file__))
 REASON = why_no_hosts()
+#: What is said of a host that cannot be reached, and what it says.
+SILENT = "rank 1 (node 1) shows no sign of life"
+LOST = "the store of the process group cannot be reached (no answer in 8 s)"
 needs_hosts = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 
@@ -91,36 +95,55 @@ def test_hosts_without_a_shared_folder(tmp_path, count, split):
 
 @needs_hosts
 @pytest.mark.slow
-def test_a_cut_cable_is_an_error_and_the_next_run_resumes(tmp_path):
+@pytest.mark.parametrize("split", ["columns", "edges"])
+def test_a_cut_cable_is_an_error_and_the_next_run_resumes(tmp_path, split):
     wanted = expected(tmp_path)
     folders = [tmp_path / f"host-{host}" for host in range(2)]
+    logs = [tmp_path / f"log-{host}" for host in range(2)]
 
     def start(hosts, slow):
-        return [
-            hosts.torchrun(
-                host, 1,
-                command(
-                    folder, out=str(folder / "store"), shared=False,
-                    split="columns", slow=slow,
-                ),
-                stderr=subprocess.PIPE,
-            )
-            for host, folder in enumerate(folders)
-        ]  # fmt: skip
+        running = []
+        for host, (folder, log) in enumerate(zip(folders, logs, strict=True)):
+            call = command(
+                folder, out=str(folder / "store"), shared=False, split=split,
+                slow=slow, silent=8,
+            )  # fmt: skip
+            with log.open("w") as file:
+                running.append(hosts.torchrun(host, 1, call, stderr=file))
+        return running
+
+    def find_progress():
+        return (folders[1] / "store").exists()
 
     with make_hosts(2) as hosts:
-        running = start(hosts, 8.0)
-        while not (folders[1] / "pid-1").exists():
-            time.sleep(0.1)
+        running = start(hosts, 6.0)
+        wait_until(find_progress)
         time.sleep(4)
         hosts.cut(1)
-        time.sleep(15)
+        # Both sides say what is wrong. Their agents may wait for long.
+        for log, text in zip(logs, [SILENT, LOST], strict=True):
+            wait_until(lambda log=log, text=text: text in log.read_text())
         for process in running:
-            process.send_signal(signal.SIGTERM)
+            process.kill()
+        kill_ranks(folders)
         wait(running)
+        assert not list(tmp_path.glob("host-*/result-*"))
         hosts.mend(1)
         assert wait(start(hosts, 0.0)) == [0, 0]
     assert check_rows(folders, wanted) == 2
+
+
+def wait_until(is_so, seconds=120):
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def kill_ranks(folders):
+    for file in [file for own in folders for file in own.glob("pid-*")]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def _kill_ranks(folder, agent, kills, chance):

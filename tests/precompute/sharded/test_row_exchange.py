@@ -10,14 +10,14 @@ import torch
 import torch.distributed as dist
 from dgl import DGLError
 
-from dgl_lc.precompute.sharded import collectives
-from dgl_lc.precompute.sharded.collectives import Collectives
 from dgl_lc.precompute.sharded.edge_engine import EdgeShardEngine
 from dgl_lc.precompute.sharded.edge_shards import EdgeShard, cut_destinations
 from dgl_lc.precompute.sharded.row_exchange import RowExchange, Swap
 from dgl_lc.precompute.survey import survey
 from dgl_lc.ranks import call as calls
+from dgl_lc.ranks import collectives
 from dgl_lc.ranks.call import RankFailed
+from dgl_lc.ranks.collectives import Collectives
 from dgl_lc.ranks.group import Ranks
 from dgl_lc.testing.run_ranks import RankErrors, run_ranks
 
