@@ -1,16 +1,22 @@
 """Measure precomputation on several ranks of this machine, in one run.
 
     python benchmarks/distributed.py [--nodes 4000000] [--edges 65000000]
-        [--columns 128] [--ranks 2] [--runs 3] [--folder folder] [--halos]
+        [--columns 128] [--ranks 2] [--runs 3] [--folder folder]
+        [--network | --halos]
 
 A power-law graph and random features are written to a folder once; ranks map
 them. One process with as many threads as there are ranks is compared with
 ranks of one thread each, K = 3: into memory (the rows of each rank), and into
 one store. Prints seconds (the minimum of several runs, of the slowest rank),
-their ratio to one process, the most memory that a rank took, and bytes that
-it sent. With ``--halos``: how many rows a rank receives in a hop, for edge
-shards, for an all-gather and for the parts of METIS, on ogbn-arxiv's graph and
-on one of a million nodes.
+their ratio to one process, and the most memory that a rank took.
+
+With ``--network``: each rank is a host of its own, a network namespace (this
+takes the rights of an administrator). Prints the bytes that the plan says,
+that ranks hand to collectives, and that their network cards count.
+
+With ``--halos``: how many rows a rank receives in a hop, for edge shards, for
+an all-gather and for the parts of METIS, on ogbn-arxiv's graph and on one of a
+million nodes.
 """
 
 import argparse
@@ -35,9 +41,11 @@ from dgl_lc.data import (
     power_law_graph,
     write_features,
 )
-from dgl_lc.precompute import block_aggregate
+from dgl_lc.precompute import block_aggregate, plan
 from dgl_lc.precompute.graph.in_edges import in_edges
 from dgl_lc.precompute.sharded.edge_shards import cut_destinations
+from dgl_lc.ranks.collectives import Collectives
+from dgl_lc.testing.hosts import make_hosts, why_no_hosts
 from dgl_lc.testing.peak_memory import peak_memory
 
 K = 3
@@ -56,6 +64,11 @@ def parse_args():
         "--folder", type=Path,
         help="folder for graph, features and stores (default: a temporary one)",
     )  # fmt: skip
+    parser.add_argument(
+        "--network",
+        action="store_true",
+        help="count the bytes that hosts send, instead of measuring",
+    )
     parser.add_argument(
         "--halos", action="store_true",
         help="count the rows that ranks receive, instead of measuring",
@@ -118,10 +131,35 @@ def work(folder, options, runs):
     return min(seconds), peak_memory(compute, maps_files=True)
 
 
+def count_payload(folder, options):
+    """Compute on this rank; write the bytes that it handed to collectives."""
+    import torch.distributed as dist
+
+    made, make = [], Collectives.__init__
+
+    def keep(self, call):
+        make(self, call)
+        made.append(self)
+
+    Collectives.__init__ = keep
+    dist.init_process_group("gloo")
+    block_aggregate(
+        DiskGraph(folder / "graph"), DiskFeatures(folder / "feat"), K,
+        hops=[K], progress=False, **options,
+    )  # fmt: skip
+    payload = sum(own.payload_bytes for own in made)
+    (folder / f"payload-{dist.get_rank()}").write_text(str(payload))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def run_worker(folder, args):
     """Be one of the processes that are measured."""
     options = json.loads(args.worker)
     torch.set_num_threads(options.pop("threads"))
+    if options.pop("count", False):
+        count_payload(folder, options)
+        return
     if "RANK" not in os.environ:
         print(json.dumps([*work(folder, options, args.runs)]))
         return
@@ -167,6 +205,44 @@ def compare(folder, args):
                 folder, args, args.ranks, stored=stored, split=split
             )
             show(f"{args.ranks} ranks, {split}", took, alone, peak)
+
+
+def count_network(folder, args):
+    """Print planned bytes, payload and those of network cards, by split."""
+    reason = why_no_hosts()
+    if reason is not None:
+        sys.exit(f"--network: {reason}")
+    prepare(folder, args)
+    graph, feat = DiskGraph(folder / "graph"), DiskFeatures(folder / "feat")
+    print(
+        f"{args.nodes:,} nodes, {args.edges:,} edges, {args.columns} columns, "
+        f"K = {K}, hop {K} in memory, rows of each rank; bytes sent by host 0"
+    )
+    heads = "planned", "payload", "network card", "card / payload"
+    print(f"  {'':<20}" + "".join(f"{head:>18}" for head in heads))
+    for split in ("columns", "edges"):
+        planned = plan(
+            graph, feat, K, hops=[K], ranks=args.ranks, hosts=args.ranks,
+            split=split, shared=False,
+        )  # fmt: skip
+        options = {"split": split, "threads": 1, "count": True}
+        with make_hosts(args.ranks) as hosts:
+            command = [
+                __file__, "--worker", json.dumps(options),
+                "--folder", str(folder),
+            ]  # fmt: skip
+            running = [
+                hosts.torchrun(host, 1, command) for host in range(args.ranks)
+            ]
+            if any([process.wait() for process in running]):
+                sys.exit("a rank failed")
+            sent = hosts.sent_bytes(0)
+        payload = int((folder / "payload-0").read_text())
+        print(
+            f"  {f'{args.ranks} hosts, {split}':<20}"
+            f"{planned.sent_bytes[0]:>18,}{payload:>18,}{sent:>18,}"
+            f"{sent / max(payload, 1):>17.3f}x", flush=True,
+        )  # fmt: skip
 
 
 def show(name, seconds, alone, peak):
@@ -221,12 +297,14 @@ def main():
         run_worker(args.folder, args)
     elif args.halos:
         halos(args)
-    elif args.folder is not None:
-        args.folder.mkdir(parents=True, exist_ok=True)
-        compare(args.folder, args)
     else:
-        with tempfile.TemporaryDirectory() as folder:
-            compare(Path(folder), args)
+        run = count_network if args.network else compare
+        if args.folder is not None:
+            args.folder.mkdir(parents=True, exist_ok=True)
+            run(args.folder, args)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                run(Path(folder), args)
 
 
 if __name__ == "__main__":

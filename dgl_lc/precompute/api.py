@@ -38,7 +38,7 @@ from .planning.ranks import RanksPlan
 from .request import Request
 from .sharded.layout import Split
 from .sharded.plan import check_ranks, plan_on_ranks
-from .sharded.rank_work import Options
+from .sharded.rank_work import RankOptions
 from .sharded.run import aggregate_on_ranks
 from .sinks import make_sink
 from .survey import (
@@ -196,7 +196,7 @@ def block_aggregate(
             request = Request.of(
                 g, feat, K, norm, self_loop, edge_weight, nodes, hops, dtype
             )
-            options = Options(
+            options = RankOptions(
                 split, shared, budget, host_budget, plan,
                 None if out is None else Path(out), resume, progress,
             )  # fmt: skip

@@ -48,7 +48,7 @@ def cut_destinations(indptr: np.ndarray, shards: int) -> np.ndarray:
     Examples
     --------
     >>> cut_destinations(np.array([0, 1, 2, 9, 10, 11]), 2)
-    array([0, 2, 5])
+    array([0, 3, 5])
     """
     work = _WorkBefore(indptr)
     # The smallest limit within which shards that are as large as it allows

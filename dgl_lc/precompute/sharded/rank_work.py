@@ -38,7 +38,7 @@ from .shard_bytes import ShardSizes, rank_bytes, sorted_blocks
 
 
 @dataclass(frozen=True)
-class Options:
+class RankOptions:
     """How the ranks compute, beside what they compute.
 
     Attributes
@@ -103,7 +103,7 @@ class CpuWork:
         call: RankCall,
         request: Request,
         survey: Callable[[Request, int | None, bool], Survey],
-        options: Options,
+        options: RankOptions,
         extra: Extra,
     ):
         self._call, self._request, self._extra = call, request, extra
@@ -181,7 +181,7 @@ class DeviceWork:
     held: tuple = (None,)
 
     def __init__(self, call: RankCall, request: Request, device: Device,
-                 options: Options):  # fmt: skip
+                 options: RankOptions):  # fmt: skip
         self._call = call
         self._executor = DeviceExecutor(
             request, device, options.budget, options.host_budget, True
@@ -218,7 +218,7 @@ def make_work(
     request: Request,
     device: Device | None,
     survey: Callable[[Request, int | None, bool], Survey],
-    options: Options,
+    options: RankOptions,
     layout: RankLayout,
     extra: Extra = lambda width: 0,
 ) -> RankWork:
@@ -237,7 +237,7 @@ class EdgeWork:
         self,
         call: RankCall,
         request: Request,
-        options: Options,
+        options: RankOptions,
         layout: RankLayout,
         extra: Extra,
     ):

@@ -22,7 +22,7 @@ from ..sinks import StoreSink
 from ..survey import Survey
 from .layout import RankLayout, check_split
 from .plan import choose_layout
-from .rank_work import Options, RankWork, make_work
+from .rank_work import RankOptions, RankWork, make_work
 from .row_shards import (
     MemoryRows,
     NoRows,
@@ -43,7 +43,7 @@ def aggregate_on_ranks(
     request: Request,
     device: Device | None,
     survey: SurveyOf,
-    options: Options,
+    options: RankOptions,
 ) -> HopFeatures:
     """Compute hop features together with the other ranks of a call."""
     layout = check_split(options.split, call.ranks.size)
@@ -60,7 +60,9 @@ def aggregate_on_ranks(
     return _to_shared_store(call, request, device, survey, options, layout)
 
 
-def _agree_on_call(call: RankCall, request: Request, options: Options) -> None:
+def _agree_on_call(
+    call: RankCall, request: Request, options: RankOptions
+) -> None:
     """Refuse different calls on ranks, before any work."""
     head = request.store_head()
     features = head.made_from["features"]
@@ -92,7 +94,7 @@ def _to_shared_store(
     request: Request,
     device: Device | None,
     survey: SurveyOf,
-    options: Options,
+    options: RankOptions,
     layout: RankLayout,
 ) -> HopFeatures:
     """Write one store, in a folder that all ranks see."""
@@ -123,7 +125,7 @@ def _write_parts(
     layout: RankLayout,
     work: RankWork,
     units: list[tuple[int, int]],
-    options: Options,
+    options: RankOptions,
 ) -> None:
     """Compute the columns that this rank claims, and put all together."""
     held, shard = work.held, layout.shard(call.ranks.rank)
@@ -165,7 +167,7 @@ def _to_row_shards(
     request: Request,
     device: Device | None,
     survey: SurveyOf,
-    options: Options,
+    options: RankOptions,
     layout: RankLayout,
 ) -> HopFeatures:
     """Give each rank its rows, in memory or in a store of its own."""
@@ -208,7 +210,7 @@ def _exchange_rows(
     layout: RankLayout,
     work: RankWork,
     units: list[tuple[int, int]],
-    options: Options,
+    options: RankOptions,
 ) -> None:
     """Compute a unit of columns on each group of ranks, turn by turn."""
     rank, size = call.ranks.rank, call.ranks.size
