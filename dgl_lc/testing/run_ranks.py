@@ -44,14 +44,20 @@ def run_ranks(
     *args: Any,
     timeout: float = 120.0,
     threads: int = 1,
+    spawn: bool = False,
 ) -> list[Any]:
     """Call a function of a module on so many ranks; give what they return.
 
     The default process group is initialised. :class:`RankErrors` is raised
-    if any rank fails, and TimeoutError if they take too long.
+    if any rank fails, and TimeoutError if they take too long. Processes are
+    copies of one that may have been started earlier; with ``spawn`` they are
+    new ones, with the environment of now.
     """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_IMPORTS)
+    context: Any = multiprocessing.get_context(
+        "spawn" if spawn else "forkserver"
+    )
+    if not spawn:
+        context.set_forkserver_preload(_IMPORTS)
     store = dist.TCPStore(
         "127.0.0.1", 0, is_master=True, wait_for_workers=False
     )

@@ -55,7 +55,7 @@ def test_a_rank_takes_no_more_than_its_memory(
     for name, value in LIVE.items():
         monkeypatch.setenv(name, value)
     memory = "80MiB" if stored else "160MiB"
-    peaks = run_ranks(2, _peak, folder, split, memory, stored)
+    peaks = run_ranks(2, _peak, folder, split, memory, stored, spawn=True)
     assert max(peaks) <= parse_bytes(memory)
     # Blocks are as wide as fit: most of the memory is used.
     assert max(peaks) >= parse_bytes(memory) // 4
