@@ -86,8 +86,8 @@ class SameFilter:
             if first == 0:
                 # In a row without negative factors, nothing cancels out.
                 columns[:, 0] = columns[:, 0].abs() + 0.5
-            a = apply_word(self.first, columns, evaluate)
-            b = apply_word(self.second, columns, evaluate)
+            a = _apply(self.first, columns, evaluate)
+            b = _apply(self.second, columns, evaluate)
             same = (a == b) | (a.isnan() & b.isnan())
             apart = torch.where(same, 0, (a - b).abs().nan_to_num(torch.inf))
             apart = apart.amax(dim=1, keepdim=True)
@@ -110,6 +110,13 @@ class SameFilter:
 
 
 Assumption = IsNumber | SameFilter
+
+
+def _apply(word: Word, columns: torch.Tensor, evaluate: Any) -> torch.Tensor:
+    """Apply a word to columns, on a graph in memory or on disk."""
+    if isinstance(evaluate, Evaluator):
+        return apply_word(word, columns, evaluate)
+    return evaluate.apply_word(word, columns)
 
 
 def check_assumptions(assumptions: Iterable[Assumption], evaluate: Any) -> None:

@@ -4,6 +4,7 @@ A filter is known by its numbers, however the model computes them: they are
 compared on a probe with powers of the degrees.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,8 @@ from .filter_words import (
     Word,
 )
 from .model_inputs import FilterNames
+from .terms import flat_product
+from .tracing.values import Value
 
 #: Names by the powers of the target's in-degree, and of the source's
 #: out-degree or in-degree.
@@ -88,23 +91,35 @@ def _aggregation(unit: NormedAggregate, evaluate: Evaluator) -> str:
     graph = evaluate.graph(letter.graph)
     source, target = (ends.long() for ends in graph.edges(order="eid"))
     values = torch.ones(graph.num_edges(), dtype=torch.float64)
-    if unit.left is not None:
-        values *= diagonal_values(unit.left, evaluate)[target].double()
-    if unit.right is not None:
-        values *= diagonal_values(unit.right, evaluate)[source].double()
+    rounding = 0.0
+    for diagonal, ends in ((unit.left, target), (unit.right, source)):
+        if diagonal is not None:
+            factor = diagonal_values(diagonal, evaluate)
+            values *= factor[ends].double()
+            rounding = max(rounding, _rounding(factor))
     where = _where(letter, evaluate)
     if letter.weight is None:
-        found = _known(graph, values)
+        found = _known(graph, values, rounding)
         return f"{found or _scaled(unit)}{where}"
-    weights = edge_weight(letter, evaluate).double()
-    found = _known(graph, values * weights)
+    weights = edge_weight(letter, evaluate)
+    rounding = max(rounding, _rounding(weights))
+    found = _known(graph, values * weights.double(), rounding)
     if found:
         return f"{found}{where}"
     weighted = f", {_weighted(letter)}"
-    return f"{_known(graph, values) or _scaled(unit)}{where}{weighted}"
+    return (
+        f"{_known(graph, values, rounding) or _scaled(unit)}{where}{weighted}"
+    )
 
 
-def _known(graph: dgl.DGLGraph, values: torch.Tensor) -> str:
+def _rounding(numbers: torch.Tensor) -> float:
+    """Return how far numbers of a type may be from those that are meant."""
+    if not numbers.is_floating_point():
+        return 0.0
+    return 4 * torch.finfo(numbers.dtype).eps
+
+
+def _known(graph: dgl.DGLGraph, values: torch.Tensor, rounding: float) -> str:
     """Return the name of a filter with these edge values, if it has one."""
     source, target = (ends.long() for ends in graph.edges(order="eid"))
     degrees = {
@@ -115,7 +130,7 @@ def _known(graph: dgl.DGLGraph, values: torch.Tensor) -> str:
         expected = (
             degrees["in"][target] ** left * degrees[kind][source] ** right
         )
-        if torch.allclose(values, expected, rtol=1e-4, atol=0):
+        if torch.allclose(values, expected, rtol=max(1e-4, rounding), atol=0):
             return name
     return ""
 
@@ -148,15 +163,55 @@ def _where(letter: Aggregate, evaluate: Evaluator) -> str:
 
 def _weighted(letter: Aggregate) -> str:
     """Say what the edge weights are."""
-    weight = letter.weight
-    assert weight is not None
+    assert letter.weight is not None
     how = "divided by" if letter.inverse else "with"
+    factors = _factors(letter.weight)
+    masks = [mask for mask in map(_mask, factors) if mask]
+    others = [factor for factor in factors if not _mask(factor)]
+    text = f"over edges with {' and '.join(masks)}" if masks else ""
+    if not others:
+        return text
+    column = _column(others[0])
+    if len(others) == 1 and column[0].op == "input":
+        how = "divided" if letter.inverse else "weighted"
+        words = f"{how} by {source_name(others[0])}"
+    else:
+        made = dict.fromkeys(made_of(factor) for factor in others)
+        which = "" if column[1] is None else f"column {column[1]} of "
+        words = f"{how} {which}edge weights computed from {', '.join(made)}"
+    return f"{text}, {words}" if text else words
+
+
+def _column(weight: Value) -> tuple[Value, int | None]:
+    """Return weights of several columns, and which one is taken of them."""
+    number = None
+    if weight.target is operator.getitem and len(weight.args) == 2:
+        of, index = weight.args
+        if isinstance(index, tuple) and type(index[-1]) is int:
+            weight, number = of, index[-1]
     while weight.op == "call" and weight.name in SAME_NUMBERS:
         weight = weight.args[0]
-    if weight.op == "input":
-        how = "divided" if letter.inverse else "weighted"
-        return f"{how} by {source_name(weight)}"
-    return f"{how} edge weights computed from {made_of(weight)}"
+    return weight, number
+
+
+def _factors(weight: Value) -> list[Value]:
+    """Return the factors of edge weights that are a product."""
+    while weight.op == "call" and weight.name in SAME_NUMBERS:
+        weight = weight.args[0]
+    is_product = weight.target in (flat_product, operator.mul)
+    if is_product and all(isinstance(arg, Value) for arg in weight.args):
+        return [f for arg in weight.args for f in _factors(arg)]
+    return [weight]
+
+
+def _mask(weight: Value) -> str:
+    """Name the edges of one type: ``etypes = 2``."""
+    if weight.op != "call" or weight.target is not operator.eq:
+        return ""
+    types, number = weight.args
+    if not isinstance(types, Value) or type(number) is not int:
+        return ""
+    return f"{source_name(types)} = {number}"
 
 
 def _factor(unit: Diagonal, evaluate: Evaluator) -> str:

@@ -115,4 +115,8 @@ class LazyDrift:
 
     def _state(self) -> list[tuple[int, int]]:
         tensors = (*self._module.parameters(), *self._module.buffers())
-        return [(id(tensor), tensor._version) for tensor in tensors]
+        # Tensors that were made in inference mode do not count changes.
+        return [
+            (id(tensor), 0 if tensor.is_inference() else tensor._version)
+            for tensor in tensors
+        ]

@@ -30,7 +30,7 @@ _NAMES = {"aggregate": "neighbours", "edges": "edges", "softmax": "softmax"}
 #: Operators with several features, and with a number.
 _SEVERAL = {
     "add": "sum", "sub": "difference", "mul": "product", "truediv": "quotient",
-    "matmul": "product",
+    "matmul": "product", "flat_product": "product",
 }  # fmt: skip
 _WITH_A_NUMBER = {
     "add": "shifted", "sub": "shifted", "mul": "scaled", "truediv": "scaled",

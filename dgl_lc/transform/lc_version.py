@@ -22,7 +22,6 @@ from ..training.loader import HopLoader
 from . import causes
 from .assumptions import check_assumptions
 from .drawing.draw_lc import draw_lc
-from .drawing.svg import escape
 from .drawing.svg_file import write_svg
 from .drift import Drift, LazyDrift
 from .evaluate import OTHER_GRAPH, Evaluator, check_guards
@@ -287,19 +286,12 @@ class LCVersion:
 
     def _picture(self) -> str:
         """Write the picture as SVG."""
-        if self._pushed is None:
-            raise DGLError(
-                "draw needs the operations of the original model, which are "
-                "not known here. Draw what lc_transform returns."
-            )
         return draw_lc(
             self._model, self._pushed, self.inputs, self.report.filters
         )
 
     def _repr_html_(self) -> str:
         """Show the picture in a notebook."""
-        if self._pushed is None:
-            return f"<pre>{escape(repr(self))}</pre>"
         return f'<div style="overflow-x: auto">{self._picture()}</div>'
 
     def __repr__(self) -> str:

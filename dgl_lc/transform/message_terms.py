@@ -6,16 +6,26 @@ them a fixed weight times a value of the edge's source or target:
 - f(h_u), for any function f of each row, is f on nodes, then a copy to edges;
 - W (w_e h_u), for linear functions, is w_e times (W h) of the source;
 - a bias b, or any other value that does not depend on nodes, is b itself;
-- W f_e, for a static value f of edges, is W on nodes, after the sum of f.
+- W f_e, for a static value f of edges, is W on nodes, after the sum of f;
+- E[t_e], for a learned table E and types of edges, is E times the number of
+  edges of each type (:mod:`.edge_tables`).
 """
 
-import dataclasses
 import operator
 from typing import Any
 
 import torch
 from torch import nn
 
+from .edge_columns import terms_of_columns
+from .edge_tables import (
+    channel_terms,
+    lookup_term,
+    on_table,
+    product_terms,
+    typed_terms,
+)
+from .end_products import end_products, sums_of_columns
 from .linearity import LINEAR
 from .made_values import MadeValues
 from .recognise import OperationKinds
@@ -25,13 +35,16 @@ from .terms import (
     Form,
     Term,
     bias_term,
-    flat_product,
     is_zero,
+    joined_terms,
     on_bias,
+    on_rows,
     same_width,
     scaled,
     sum_of_edges,
-    times,
+    summed_term,
+    weighted,
+    without_bias,
 )
 from .tracing.typed_products import typed_product
 from .tracing.values import Value, after_parts, arguments_of, replace
@@ -97,10 +110,30 @@ class TermFinder:
             return None
         args, target = value.args, value.target
         if target is typed_product:
-            return self._typed(*args)
+            rows, *others = args
+            return typed_terms(self._values, self._known(rows), rows, *others)
+        module = self._kinds.module(value) if value.op == "module" else None
+        looked_up = lookup_term(value, self._values, module)
+        if looked_up is not None:
+            return looked_up
+        if value.name in ("matmul", "bmm") and len(args) == 2:
+            a, b = map(self._known, args)
+            found = self._products(operator.matmul, a, b, args, value.dims)
+            if found is not None:
+                return found
         if value.name in ("cat", "concat", "concatenate"):
-            return self._through(value) or self._joined(value)
+            return self._through(value) or joined_terms(
+                self._values, value, self._known
+            )
         if value.op == "call" and not value.kwargs:
+            if value.name == "square" or (
+                value.name == "pow" and len(args) == 2 and args[1] == 2
+            ):
+                a = self._known(args[0])
+                found = end_products(
+                    self._values, self._graph, a, a, value.dims
+                )
+                return found or self._through(value)
             if target is operator.neg:
                 return scaled(self._known(args[0]), -1.0)
             if target in (torch.where, torch.Tensor.where) and len(args) == 3:
@@ -147,29 +180,58 @@ class TermFinder:
             a, b = a or bias_term(x), b or bias_term(y)
             if a is None or b is None:
                 return None
-            of_edges = [arg for arg in args if arg.data]
-            if any(len(arg.dims) != len(dims) for arg in of_edges):
+            if any(arg.data and len(arg.dims) != len(dims) for arg in args):
                 return None
             sign = 1.0 if op == "add" else -1.0
             return [*a, *(scaled(b, sign) or [])]
+        if op == "dot" and a is not None and b is not None:
+            wide = ("E", *torch.broadcast_shapes(x.dims[1:], y.dims[1:]))
+            found = end_products(self._values, self._graph, a, b, wide)
+            return sums_of_columns(self._values, found)
         if op == "mul" and a is not None:
             if type(y) in (int, float):
                 return scaled(a, float(y))
             weight = self._weight(b, y)
             if weight is not None and same_width(x, dims):
-                return self._weighted(a, weight)
+                return weighted(self._values, a, weight)
+            if b is not None:
+                found = end_products(self._values, self._graph, a, b, dims)
+                if found is not None:
+                    return found
+            if isinstance(y, Value) and of_edges(y) and y.static:
+                return channel_terms(self._values, a, y, dims)
         if op == "mul" and b is not None:
             if type(x) in (int, float):
                 return scaled(b, float(x))
             weight = self._weight(a, x)
             if weight is not None and same_width(y, dims):
-                return self._weighted(b, weight)
+                return weighted(self._values, b, weight)
+            if isinstance(x, Value) and of_edges(x) and x.static:
+                return channel_terms(self._values, b, x, dims)
+        if op == "mul":
+            return self._products(operator.mul, a, b, args, dims)
         if op == "div" and a is not None:
             if type(y) in (int, float) and y:
                 return scaled(a, 1.0 / y)
             weight = self._weight(b, y)
             if weight is not None and same_width(x, dims):
-                return self._weighted(a, self._inverse(weight))
+                return weighted(self._values, a, self._inverse(weight))
+        return None
+
+    def _products(
+        self, function: Any, a: Form, b: Form, args: tuple, dims: tuple
+    ) -> Form:
+        """Return the terms of a product with learned rows, in either order."""
+        pairs = [(a, b, args[1])]
+        if function is operator.mul:
+            pairs.append((b, a, args[0]))
+        for nodes, rows, arg in pairs:
+            if rows and any(term.end == "s" for term in rows):
+                # A layer on features of edges: a filter for each column.
+                rows = terms_of_columns(self._values, self._kinds, arg)
+            found = product_terms(self._values, function, nodes, rows, dims)
+            if found is not None:
+                return found
         return None
 
     def _weight(self, form: Form, arg: Any) -> Value | None:
@@ -189,44 +251,6 @@ class TermFinder:
         dims = ("E", *arg.dims[1:])
         return self._values.make("edges", target, pair, dims, arg)
 
-    def _weighted(self, form: Form, weight: Value) -> Form:
-        """Multiply terms by a weight of each edge."""
-        found: list[Term] = []
-        for term in form or ():
-            if term.end == "s":  # its edges are added already
-                return None
-            its = weight
-            if term.weight is not None:
-                pair = (term.weight, weight)
-                its = self._values.call(flat_product, pair, ("E",))
-            found.append(term._replace(weight=its))
-        kept = [
-            t for t in found if t.weight and not self._values.is_zero(t.weight)
-        ]
-        return kept or found
-
-    def _typed(
-        self, rows: Value, weights: Value, types: Any, blocks: tuple | None
-    ) -> Form:
-        """Return the terms of a product with the matrix of an edge's type."""
-        form = self._known(rows)
-        if not form or any(term.end in "e1s" for term in form):
-            return None
-        if not isinstance(types, Value) or types.dims != ("E",):
-            return None
-        found: list[Term] = []
-        call = self._values.call
-        for number in range(len(weights.example)):
-            own = call(operator.eq, (types, number), ("E",))
-            mask = call(torch.Tensor.to, (own, rows.example.dtype), ("E",))
-            shape = tuple(weights.example.shape[1:])
-            matrix = call(operator.getitem, (weights, number), shape)
-            for term in self._weighted(form, mask) or ():
-                made = times(self._values, term.rows, matrix, blocks)
-                found.append(term._replace(rows=made))
-        kept = [t for t in found if t.weight and t.weight.example.any()]
-        return kept or found
-
     def _where(self, condition: Any, a: Any, b: Any, dims: tuple) -> Form:
         """Return the terms of a choice for each edge, by a static mask."""
         found: list[Term] = []
@@ -243,7 +267,7 @@ class TermFinder:
                 mask = self._values.call(torch.logical_not, (mask,), mask.dims)
             dtype = arg.example.dtype
             mask = self._values.call(torch.Tensor.to, (mask, dtype), mask.dims)
-            chosen_terms = self._weighted(form, mask)
+            chosen_terms = weighted(self._values, form, mask)
             if chosen_terms is None:
                 return None
             found.extend(chosen_terms)
@@ -287,8 +311,12 @@ class TermFinder:
             return None if made is None else [Term(1.0, end, made)]
         if len(set(parts)) > 1:
             return None
+        if plain and ends == {"t"}:
+            made = self._on_table(value, parts[0], firsts[0].rows)
+            return None if made is None else [firsts[0]._replace(rows=made)]
         found: list[Term] = []
-        split, has_bias = self._without_bias(value), False
+        module = self._kinds.module(value) if value.op == "module" else None
+        split, has_bias = without_bias(self._values, value, module), False
         for term in forms[0]:
             if value.static and term.end in "1e":
                 return None
@@ -300,18 +328,26 @@ class TermFinder:
                     return None
                 found.append(term._replace(rows=made))
                 continue
+            if term.end == "t":
+                layer = split[0] if split else value
+                made = self._on_table(layer, parts[0], term.rows)
+                if made is None or all(t.end in "1t" for t in forms[0]):
+                    return None
+                found.append(term._replace(rows=made))
+                continue
             if term.end == "e":
-                total = sum_of_edges(
-                    self._values, self._graph, term.rows, term.weight
-                )
-                term = Term(term.factor, "s", total)
+                if not term.rows.example.is_floating_point():
+                    return None
+                term = self._sum_first(term)
             rows = {parts[0]: term.rows}
             copied = not parts[0].static and term[::3] == (1.0, None)
+            copied = copied and term.end != "s"
             if split is not None and not has_bias and copied:
                 # The bias of a layer is added once, with the first term.
                 made = self._on_nodes(value, rows)
             else:
-                made = self._on_nodes(split[0] if split else value, rows)
+                layer = split[0] if split else value
+                made = self._on_nodes(layer, rows)
                 if made is not None and self._kinds.of(made) != LINEAR:
                     return None
                 if split is not None and not has_bias:
@@ -319,49 +355,40 @@ class TermFinder:
             has_bias = True
             if made is None:
                 return None
-            found.append(term._replace(rows=made))
+            if term.summed is None:
+                found.append(term._replace(rows=made))
+            else:
+                found.append(self._on_sum(layer, parts[0], term))
         return found
 
-    def _without_bias(self, value: Value) -> tuple[Value, Value] | None:
-        """Return (layer without a bias, bias) of a linear layer with one."""
-        linear = nn.functional.linear
+    def _sum_first(self, term: Term) -> Term:
+        """Turn a static value of edges into one that is summed first."""
+
+        def summed(weight: Value | None) -> Value:
+            return sum_of_edges(self._values, self._graph, term.rows, weight)
+
+        return summed_term(term.factor, term.weight, summed)
+
+    def _on_sum(self, layer: Value, part: Value, term: Term) -> Term:
+        """Apply a linear function to a sum over edges."""
+
+        def function(rows: Value) -> Value:
+            made = self._on_nodes(layer, {part: rows})
+            assert made is not None
+            return made
+
+        return on_rows(term, function)
+
+    def _on_table(
+        self, value: Value, part: Value, table: Value
+    ) -> Value | None:
+        """Apply a function of each row to the rows of a table."""
         if value.op == "module":
             module = self._kinds.module(value)
-            if not isinstance(module, nn.Linear) or module.bias is None:
+            if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                # Its statistics would be those of the table.
                 return None
-            weight = self._values.parameter(f"{value.target}.weight", value)
-            bias = self._values.parameter(f"{value.target}.bias", value)
-            args = (value.args[0], weight)
-        elif value.target is linear and len(value.args) == 3:
-            args, bias = value.args[:2], value.args[2]
-        else:
-            return None
-        if not isinstance(bias, Value) or bias.data:
-            return None
-        layer = dataclasses.replace(
-            value, op="call", target=linear, args=args, kwargs={}
-        )
-        return layer, bias
-
-    def _joined(self, value: Value) -> Form:
-        """Return the terms of joined columns, each beside columns of zeros."""
-        dim = value.kwargs.get("dim", (*value.args, 0, 0)[1])
-        if len(value.dims) != 2 or dim not in (1, -1):
-            return None
-        parts = value.args[0]
-        widths = [part.dims[-1] for part in parts]
-        found: list[Term] = []
-        for place, part in enumerate(parts):
-            form = self._known(part)
-            if not form or any(term.end == "1" for term in form):
-                return None
-            around = (sum(widths[:place]), sum(widths[place + 1 :]))
-            for term in form:
-                pad = (term.rows, around)
-                dims = (term.rows.dims[0], sum(widths))
-                made = self._values.call(nn.functional.pad, pad, dims)
-                found.append(term._replace(rows=made))
-        return found
+        return on_table(self._values, value, part, table)
 
     def _on_nodes(self, value: Value, rows: dict[Value, Value]) -> Value | None:
         """Write an operation on edges as the same operation on nodes."""

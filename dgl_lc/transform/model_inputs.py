@@ -103,8 +103,8 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
     names = FilterNames(inputs)
     found: list[Input] = []
     used: set[str] = set()
-    for value, word in inputs:
-        formula = names.formula(value, word)
+    formulas = _apart([names.formula(*entry) for entry in inputs])
+    for (value, word), formula in zip(inputs, formulas, strict=True):
         # torch.fx writes variables in lower case.
         name = plain = _identifier(formula.translate(_PLAIN).lower())
         number = 2
@@ -113,6 +113,17 @@ def name_inputs(inputs: Sequence[tuple[Value, Word]]) -> list[Input]:
         used.add(name)
         columns = prod(d for d in value.dims if isinstance(d, int))
         found.append(Input(formula, name, columns, value, word))
+    return found
+
+
+def _apart(formulas: list[str]) -> list[str]:
+    """Number formulas that are alike: ``sin(scaled(x)) (2)``."""
+    counts: dict[str, int] = {}
+    found = []
+    for formula in formulas:
+        counts[formula] = counts.get(formula, 0) + 1
+        several = formulas.count(formula) > 1
+        found.append(f"{formula} ({counts[formula]})" if several else formula)
     return found
 
 

@@ -19,7 +19,11 @@ from torch import nn
 from . import causes
 from .causes import Cause
 from .find_roots import Root, picks_by_learned
-from .name_edge_causes import attention, layer_on_edge_features
+from .name_edge_causes import (
+    attention,
+    dropped_messages,
+    layer_on_edge_features,
+)
 from .refusals import Problem
 from .tracing.values import Trace, Value, arguments_of, values_in
 
@@ -152,6 +156,13 @@ def _random_numbers(root: Root, around: Around) -> Problem | None:
     name = value.name.strip("_")
     if not value.draws or root.problem.code != causes.RANDOM_NUMBERS.code:
         return None
+    if value.dims[:1] == ("E",):
+        return renamed(
+            root, causes.DROPPED_EDGES, f"a random mask of edges ({name})",
+            "edges are dropped at random, so the filter is not constant",
+            "Remove it, or, if it is dgl.DropEdge, pass "
+            "ignore_edge_dropout=True",
+        )  # fmt: skip
     if name == "randperm":
         return renamed(
             root, causes.SHUFFLED_NODES, "randperm shuffles nodes",
@@ -326,4 +337,8 @@ def _norms(root: Root, around: Around) -> Problem | None:
 @names
 def _edges(root: Root, around: Around) -> Problem | None:
     """Name attention over neighbours, and layers on features of edges."""
-    return attention(root) or layer_on_edge_features(root)
+    return (
+        attention(root, around.follow(root.value))
+        or dropped_messages(root)
+        or layer_on_edge_features(root)
+    )

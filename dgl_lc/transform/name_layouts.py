@@ -14,9 +14,12 @@ def _blocks_of_rows(root: Root, around: Around) -> Problem | None:
     value = root.value
     name = value.name.strip("_")
     rows = (*value.dims, None)[0]
-    if name not in ("cat", "concat", "concatenate", "vstack"):
-        return None
     if not isinstance(rows, PerNode):
+        return None
+    turned = name in ("reshape", "view", "flatten") and any(
+        v.dims[1:2] == ("N",) for v in arguments_of(value)
+    )
+    if name not in ("cat", "concat", "concatenate", "vstack") and not turned:
         return None
     return renamed(
         root, causes.MIXED_NODES, f"{name} of {rows.rows} blocks of rows",
@@ -88,3 +91,47 @@ def _accumulates(value: Value) -> bool:
 
 def _name(value: Value) -> str:
     return value.name.strip("_")
+
+
+_PICKS = frozenset({"getitem", "index_select", "masked_select"})
+
+
+@names
+def _some_edges(root: Root, around: Around) -> Problem | None:
+    """Name values of some edges that are picked by a mask or by ids."""
+    value = root.value
+    if _name(value) not in _PICKS or value.dims[:1] != (None,):
+        return None
+    if root.problem.code != causes.MIXED_NODES.code:
+        return None
+    rows, *others = arguments_of(value)
+    if not of_edges(rows) or any(v.learned or v.random for v in others):
+        return None
+    return renamed(
+        root, causes.UNSUPPORTED_MESSAGES, f"{_name(value)} of some edges",
+        "picks the values of some edges, which are not written back by the "
+        "same index, or not computed row by row (a norm over these edges)",
+        "Compute both for all edges, and choose: torch.where(mask.unsqueeze(1),"
+        " self.a(h), self.b(h)), with a mask of the edges",
+    )  # fmt: skip
+
+
+@names
+def _some_nodes(root: Root, around: Around) -> Problem | None:
+    """Name rows of some nodes that are picked by a mask or by ids."""
+    value = root.value
+    if _name(value) not in _PICKS or value.row_dim is not None:
+        return None
+    if root.problem.code != causes.MIXED_NODES.code:
+        return None
+    rows, *others = arguments_of(value)
+    if rows.row_dim != 0 or any(map(of_edges, others)):
+        return None
+    if any(v.learned or v.random for v in others):
+        return None
+    return renamed(
+        root, causes.SOME_ROWS, f"{_name(value)} of some nodes",
+        "picks the rows of some nodes, but a mini-batch has nodes of its own",
+        "Return the rows of all nodes, and pick nodes outside: "
+        "predict(lc.module, inputs, ids), or nodes=ids of lc.precompute",
+    )  # fmt: skip

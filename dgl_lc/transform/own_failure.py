@@ -6,7 +6,6 @@ from typing import Any
 
 import dgl
 import torch
-from torch import nn
 
 from . import causes
 from .refusals import LCError, first_line, refusal
@@ -14,6 +13,7 @@ from .tracing.argument_names import named_arguments
 from .tracing.call_leaves import change_leaves
 from .tracing.model_call import ModelCall
 from .tracing.probes import copy_model
+from .tracing.shared_state import kept_shared_state
 from .tracing.user_lines import call_model, failing_line
 
 #: A call with more edges, or with more bytes of features, is not tried.
@@ -32,12 +32,12 @@ def own_failure(call: ModelCall, submodule: str) -> LCError | None:
         return None
     for training in (False, True):
         try:
-            model, args, kwargs = _copied(call)
+            own = copied_call(call)
         except Exception:
             return None
         try:
-            with torch.no_grad():
-                call_model(model.train(training), args, kwargs)
+            with torch.no_grad(), kept_shared_state(own.model):
+                call_model(own.model.train(training), own.args, own.kwargs)
         except Exception as error:
             found = refusal(
                 causes.FAILS_BY_ITSELF, submodule, type(error).__name__,
@@ -107,15 +107,17 @@ def _advice(call: ModelCall) -> str:
     )
 
 
-def _copied(call: ModelCall) -> tuple[nn.Module, tuple, dict]:
+def copied_call(call: ModelCall) -> ModelCall:
     """Copy a call: a forward may write into graphs and features."""
+    graphs = {name: g.local_var() for name, g in call.graphs.items()}
+    inputs = {name: x.clone() for name, x in call.inputs.items()}
     same: dict[int, Any] = {
-        **{id(g): g.local_var() for g in call.graphs.values()},
-        **{id(x): x.clone() for x in call.inputs.values()},
+        **{id(call.graphs[name]): graph for name, graph in graphs.items()},
+        **{id(call.inputs[name]): tensor for name, tensor in inputs.items()},
     }
 
     def swap(leaf: Any) -> Any:
         return same.get(id(leaf), leaf)
 
     args, kwargs = change_leaves((call.args, call.kwargs), swap)
-    return copy_model(call, same), args, kwargs
+    return ModelCall(copy_model(call, same), args, kwargs, graphs, inputs)

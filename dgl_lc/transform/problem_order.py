@@ -9,8 +9,8 @@ _LATER = (
     causes.NUMBER_OF_THE_GRAPH, causes.LEARNED_BRANCH, causes.OUTSIDE_TORCH,
     causes.GRADIENTS, causes.INTEGERS, causes.OTHER_IN_TRAINING,
     causes.OTHER_ON_OTHER_GRAPHS,
-    causes.MIXED_NODES, causes.NO_ROWS_IN_OUTPUT, causes.FAILS_ON_PROBE,
-    causes.INTERNAL,
+    causes.MIXED_NODES, causes.NO_ROWS_IN_OUTPUT, causes.KEEPS_STATE,
+    causes.FAILS_ON_PROBE, causes.INTERNAL,
 )  # fmt: skip
 RANK = {cause.code: place for place, cause in enumerate(_LATER, 1)}
 

@@ -6,7 +6,10 @@ edges of a node,
 - the terms w_e h_u are a filter, applied to h;
 - the terms w_e h_v are h, scaled by the sum of the weights;
 - the terms w_e b, of a bias, are b, scaled by the sum of the weights;
-- the terms W f_e, of a layer on static values of edges, are W of their sum.
+- the terms W f_e, of a layer on static values of edges, are W of their sum;
+- the terms E[t_e], of a table, are E times the number of edges of each type;
+- products of both ends, h_u * h_v, are h_v times the sum of h_u
+  (:mod:`.end_products`).
 
 The trace is changed: aggregations of such messages become filters, products
 and sums of nodes' values, which :mod:`.find_filters` and :mod:`.push` know.
@@ -19,10 +22,12 @@ from typing import Any
 import torch
 
 from .categories import count_categories
+from .edge_tables import sum_of_rows
 from .linearity import close
 from .made_values import MadeValues
 from .matrix_filters import is_product, matrix_entries, matrix_key
 from .message_terms import TermFinder
+from .picked_edges import is_write, written_edges
 from .recognise import OperationKinds
 from .refusals import LCError
 from .scattered_edges import Ends, edges_of, scattered
@@ -44,6 +49,8 @@ class _Rewriter:
         self._kinds = OperationKinds(probe.model, probe.num_nodes)
         self._values = MadeValues(trace, probe)
         self._graph: Any = None
+        #: The parts of sums that aggregations became.
+        self._parts: dict[Value, list[Value]] = {}
 
     def run(self) -> None:
         """Rewrite all aggregations of the trace."""
@@ -67,8 +74,18 @@ class _Rewriter:
             with torch.no_grad():
                 if value.op == "aggregate":
                     self._aggregation(value)
+                elif is_write(value):
+                    self._written_edges(value)
                 elif is_product(value):
                     self._product(value)
+                elif value.row_dim:
+                    self._scale_other_dim(value)
+                elif (
+                    value.args
+                    and isinstance(value.args[0], Value)
+                    and (value.args[0] in self._parts)
+                ):
+                    self._scale_parts(value)
                 else:
                     self._scatter(value)
         except LCError:
@@ -87,6 +104,66 @@ class _Rewriter:
             op, (left, right), ("u", "e"), value.dims
         )
         self._write(value, terms)
+
+    def _scale_parts(self, value: Value) -> None:
+        """Scale each part of a sum of messages, as in a mean.
+
+        A norm next to a filter is a part of it, and beside a sum it is not.
+        """
+        if value.target not in (operator.mul, operator.truediv):
+            return
+        source, factor = value.args
+        if not _is_column(factor, 0) or value.dims != source.dims:
+            return
+        scaled = [
+            self._values.call(value.target, (part, factor), value.dims)
+            for part in self._parts[source]
+            if part.dims == source.dims
+        ]
+        if len(scaled) == len(self._parts[source]):
+            self._add_up(value, scaled)
+
+    def _scale_other_dim(self, value: Value) -> None:
+        """Scale rows of nodes in another dimension as in the first one.
+
+        So that a norm of shape (1, N, 1) is a part of a filter, too.
+        """
+        if value.target not in (operator.mul, operator.truediv):
+            return
+        if len(value.args) != 2 or value.kwargs:
+            return
+        rows, factor = value.args
+        dim = value.row_dim
+        assert dim is not None
+        if value.target is operator.mul and _is_column(rows, dim):
+            rows, factor = factor, rows
+        if not _is_column(factor, dim) or not isinstance(rows, Value):
+            return
+        if rows.dims != value.dims or len(factor.dims) != len(rows.dims):
+            return
+
+        def swap(leaf: Value) -> Value:
+            dims = list(leaf.dims)
+            dims[0], dims[dim] = dims[dim], dims[0]
+            swapped = (leaf, 0, dim)
+            return self._values.call(torch.transpose, swapped, tuple(dims))
+
+        first, column = swap(rows), swap(factor)
+        made = self._values.call(value.target, (first, column), first.dims)
+        value.op, value.target = "call", torch.transpose
+        value.args, value.kwargs = (made, 0, dim), {}
+
+    def _written_edges(self, value: Value) -> None:
+        """Rewrite a write into some edges as a choice for all edges."""
+        rows = len(value.example)
+        count = next(
+            (v for v in self._trace.values
+             if _is_edges(v) and v.example == rows), None,
+        )  # fmt: skip
+        chosen = written_edges(value, self._values, self._kinds, count)
+        if chosen is not None:
+            found = torch.where(*(v.example for v in chosen))
+            self._replace(value, found, ("call", torch.where, chosen))
 
     def _product(self, value: Value) -> None:
         """Rewrite the product of a static matrix and rows of nodes."""
@@ -126,23 +203,32 @@ class _Rewriter:
         if len(parts) == 1 and parts[0].op == "aggregate":
             found, last = parts[0].example, parts[0]
             written = (last.op, last.target, last.args)
-        else:
-            total: Any = parts[0]
-            for part in parts[1:-1]:
-                wide = torch.broadcast_shapes(total.dims[1:], part.dims[1:])
-                total = self._values.call(
-                    operator.add, (total, part), ("N", *wide)
-                )
-            pair = (total, parts[-1]) if len(parts) > 1 else (total, 1.0)
-            function = operator.add if len(parts) > 1 else operator.mul
-            found = function(*(getattr(arg, "example", arg) for arg in pair))
-            written = ("call", function, pair)
+            self._replace(value, found, written)
+        elif self._add_up(value, parts) and len(parts) > 1:
+            self._parts[value] = parts
+
+    def _add_up(self, value: Value, parts: list[Value]) -> bool:
+        """Turn a value into a sum of others, if it is one."""
+        total: Any = parts[0]
+        for part in parts[1:-1]:
+            wide = torch.broadcast_shapes(total.dims[1:], part.dims[1:])
+            total = self._values.call(operator.add, (total, part), ("N", *wide))
+        pair = (total, parts[-1]) if len(parts) > 1 else (total, 1.0)
+        function = operator.add if len(parts) > 1 else operator.mul
+        found = function(*(getattr(arg, "example", arg) for arg in pair))
+        return self._replace(value, found, ("call", function, pair))
+
+    def _replace(
+        self, value: Value, found: torch.Tensor, written: tuple
+    ) -> bool:
+        """Write a value in another way, if the result is the same."""
         if not close(found, value.example):
             # A rule above is wrong for this message, or needs other shapes.
             self._values.drop()
-            return
+            return False
         value.op, value.target, value.args = written
         value.kwargs = {}
+        return True
 
     def _sum(self, term: Term, where: Value) -> Value:
         """Write the sum of a term over incoming edges."""
@@ -162,6 +248,9 @@ class _Rewriter:
             made = sum_of_edges(self._values, self._graph, rows, weight)
         elif term.end == "s":
             made = rows
+        elif term.end == "t":
+            made = sum_of_rows(self._values, self._graph, term)
+            dims = made.dims
         elif weight is None:
             made = self._aggregate("copy_lhs", (rows, None), dims)
         else:
@@ -234,7 +323,20 @@ def _is_filter(rows: Any, weight: Any) -> bool:
     """Return whether an aggregation is a filter as it is."""
     if not isinstance(rows, Value):
         return False
-    return weight is None or (isinstance(weight, Value) and weight.static)
+    if weight is None:
+        return True
+    one_each = isinstance(weight, Value) and all(
+        d == 1 for d in weight.dims[1:]
+    )
+    return one_each and weight.static
+
+
+def _is_column(factor: Any, dim: int | None) -> bool:
+    """Return whether it is static, with one number for each node."""
+    if not isinstance(factor, Value) or not factor.static:
+        return False
+    others = [size for place, size in enumerate(factor.dims) if place != dim]
+    return factor.row_dim == dim and all(size == 1 for size in others)
 
 
 def _is_edges(value: Value) -> bool:

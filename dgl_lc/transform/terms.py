@@ -1,6 +1,8 @@
 """Terms of messages, and functions of them."""
 
+import dataclasses
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -16,18 +18,31 @@ class Term(NamedTuple):
     ``rows`` is the value of nodes, and ``end`` is "u" or "v"; for a static
     value of edges, ``rows`` is that value, and ``end`` is "e". For a bias,
     which is the same on every edge, ``rows`` is the bias, and ``end`` is "1".
-    For a layer on values of edges, which is applied to their sums, ``rows`` is
-    the result, a value of nodes, and ``end`` is "s".
+    For a linear function that is applied to the sum of its arguments over
+    edges, ``rows`` is the result, a value of nodes, and ``end`` is "s";
+    ``summed`` writes it again for other weights. For a learned row that
+    is chosen by the type of each edge, ``rows`` is the table, ``types`` are
+    the types, and ``end`` is "t".
     """
 
     factor: float
     end: str
     rows: Value
     weight: Value | None = None
+    types: Value | None = None
+    summed: Callable[[Value | None], Value] | None = None
 
 
 #: The terms of a message; None if it is not a sum of such terms.
 Form = list[Term] | None
+
+
+def summed_term(
+    factor: float, weight: Value | None,
+    summed: Callable[[Value | None], Value],
+) -> Term:  # fmt: skip
+    """Return the term of a function that writes its sum over edges."""
+    return Term(factor, "s", summed(weight), weight, summed=summed)
 
 
 def scaled(form: Form, factor: float) -> Form:
@@ -35,6 +50,21 @@ def scaled(form: Form, factor: float) -> Form:
     if form is None:
         return None
     return [term._replace(factor=factor * term.factor) for term in form]
+
+
+def weighted(values: MadeValues, form: Form, weight: Value) -> Form:
+    """Multiply terms by a weight of each edge."""
+    found: list[Term] = []
+    for term in form or ():
+        its = weight
+        if term.weight is not None:
+            its = values.call(flat_product, (term.weight, weight), ("E",))
+        if term.summed is not None:
+            found.append(summed_term(term.factor, its, term.summed))
+        else:
+            found.append(term._replace(weight=its))
+    kept = [t for t in found if t.weight and not values.is_zero(t.weight)]
+    return kept or found
 
 
 def bias_term(arg: Any) -> Form:
@@ -125,4 +155,68 @@ def on_bias(
         made = values.make(value.op, value.target, args, dims, value, kwargs)
     except Exception:
         return None
-    return made if made.example.shape == dims else None
+    if made.example.shape != dims:
+        return None
+    return values.call(operator.getitem, (made, 0), dims[1:])
+
+
+def without_bias(
+    values: MadeValues, value: Value, module: nn.Module | None
+) -> tuple[Value, Value] | None:
+    """Return (layer without a bias, bias) of a linear layer with one."""
+    linear = nn.functional.linear
+    if module is not None:
+        if not isinstance(module, nn.Linear) or module.bias is None:
+            return None
+        weight = values.parameter(f"{value.target}.weight", value)
+        bias = values.parameter(f"{value.target}.bias", value)
+        args = (value.args[0], weight)
+    elif value.target is linear and len(value.args) == 3:
+        args, bias = value.args[:2], value.args[2]
+    else:
+        return None
+    if not isinstance(bias, Value) or bias.data:
+        return None
+    layer = dataclasses.replace(
+        value, op="call", target=linear, args=args, kwargs={}
+    )
+    return layer, bias
+
+
+def joined_terms(
+    values: MadeValues, value: Value, form_of: Callable[[Any], Form]
+) -> Form:
+    """Return the terms of joined columns, each beside columns of zeros."""
+    dim = value.kwargs.get("dim", (*value.args, 0, 0)[1])
+    if len(value.dims) != 2 or dim not in (1, -1):
+        return None
+    parts = value.args[0]
+    widths = [part.dims[-1] for part in parts]
+    found: list[Term] = []
+    for place, part in enumerate(parts):
+        form = form_of(part)
+        if not form:
+            return None
+        around = (sum(widths[:place]), sum(widths[place + 1 :]))
+        for term in form:
+            if term.rows.dims[-1:] != (widths[place],):
+                return None
+
+            def padded(rows: Value, around: tuple = around) -> Value:
+                dims = (*rows.dims[:-1], sum(widths))
+                return values.call(nn.functional.pad, (rows, around), dims)
+
+            found.append(on_rows(term, padded))
+    return found
+
+
+def on_rows(term: Term, function: Callable[[Value], Value]) -> Term:
+    """Apply a linear function to the rows of a term."""
+    inner = term.summed
+    if inner is None:
+        return term._replace(rows=function(term.rows))
+
+    def summed(weight: Value | None) -> Value:
+        return function(inner(weight))
+
+    return summed_term(term.factor, term.weight, summed)

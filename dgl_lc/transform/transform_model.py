@@ -143,11 +143,13 @@ def lc_transform(
                         raise failed from failed.__cause__
                     # Degrees of the probes may be larger than a table.
                     limited = replace(call, limits_degrees=True)
-                    try:
-                        return _transform(limited, 1, options)
-                    except LCError as other:
-                        if other.code not in _FAILURES:
-                            call, error = limited, other
+                    for reading in (*call.other_readings(), limited):
+                        try:
+                            return _transform(reading, 1, options)
+                        except LCError as other:
+                            if other.code not in _FAILURES:
+                                call, error = reading, other
+                                break
                 problems = _all_problems(call, options, error)
                 raise LCError(problems) from error.__cause__
 

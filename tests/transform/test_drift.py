@@ -269,3 +269,10 @@ def test_many_operations_are_grouped():
     where = {entry.submodule for entry in found.operations}
     assert where == {f"convs.{number}" for number in range(12)}
     assert "that follow" in str(found)
+
+
+def test_a_model_made_in_inference_mode_is_compared():
+    with torch.inference_mode():
+        model = Layers(*gcn()).double()
+    g = dgl.add_self_loop(random_graph())
+    assert lc_transform(model, g, features()).report.drift.relative > 0

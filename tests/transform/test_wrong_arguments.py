@@ -117,3 +117,49 @@ def test_a_graph_without_edges_is_named():
     empty = dgl.graph(([], []), num_nodes=60)
     error = refused(lc_transform, dgl.nn.SAGEConv(8, 3, "mean"), empty, X)
     assert "graph has no edges" in error.reason
+
+
+class _Matrix(nn.Module):
+    """A model of a matrix, as an argument or as an attribute."""
+
+    def __init__(self, adj=None):
+        super().__init__()
+        self.fc = nn.Linear(8, 3)
+        self.adj = adj
+
+    def forward(self, x, adj=None):
+        adj = self.adj if adj is None else adj
+        return adj @ torch.relu(self.fc(x))
+
+
+def test_adjacency_matrices_are_named():
+    g, x = graph(), torch.randn(60, 8)
+    matrix = g.adj_external().to_dense().to(x)
+    for adj in (matrix, matrix.to_sparse()):
+        with pytest.raises(LCError, match=r"LC001.* argument adj: is a matrix"):
+            lc_transform(_Matrix(), x, adj)
+        with pytest.raises(LCError, match=r"LC001.* self\.adj: is a matrix"):
+            lc_transform(_Matrix(adj), x)
+
+
+def test_an_edge_index_is_named():
+    class Net(_Matrix):
+        def forward(self, x, edge_index):
+            u, v = edge_index
+            h = self.fc(x)
+            return torch.zeros_like(h).index_add(0, v, h[u])
+
+    g, x = graph(), torch.randn(60, 8)
+    with pytest.raises(LCError, match="edge_index: has the ends of edges"):
+        lc_transform(Net(), x, torch.stack(g.edges()))
+
+
+def test_nodes_in_another_dimension_are_named():
+    class Net(_Matrix):
+        def forward(self, g, x):
+            return sum(dgl.ops.copy_u_mean(g, self.fc(part)) for part in x)
+
+    g, x = graph(), torch.randn(60, 8)
+    series = torch.stack([x, 2 * x])
+    with pytest.raises(LCError, match=r"LC001.* x: has shape .* dimension 1"):
+        lc_transform(Net(), g, series)

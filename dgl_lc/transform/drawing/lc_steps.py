@@ -38,7 +38,10 @@ def lc_steps(
         key = entry.value, entry.word
         marks = sorted(original.marks[a] for a in original.moved.get(key, ()))
         args = [features[v] for v in _origins(entry.value, original)]
-        letters, _, name = entry.formula.rpartition(" ")
+        # Names of values may have spaces in brackets: sum(x, pe).
+        head = entry.formula.partition("(")[0].rstrip()
+        letters = head.rpartition(" ")[0]
+        name = entry.formula[len(letters) :].lstrip()
         place[key] = len(found.steps)
         found.steps.append(
             ModelStep(

@@ -35,6 +35,9 @@ _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "copy_rhs": lambda _, right: right,
 }
 
+#: Operations whose results are summed over edges by the engine.
+_SUMMED = ("copy_lhs", "copy_rhs", "mul", "div")
+
 #: Functions of all numbers of a tensor, by those of parts and their results.
 _REDUCTIONS = {
     "any": "any", "all": "all", "min": "min", "max": "max", "amin": "min",
@@ -121,7 +124,7 @@ class EdgeValues:
         """Refuse a sum over edges that can't be computed."""
         key, op, reduce = value.target
         self._values.view(key)
-        if reduce != "sum" or op not in ("copy_lhs", "copy_rhs", "mul", "div"):
+        if reduce != "sum" or op not in _SUMMED:
             refuse(
                 causes.NOT_ON_DISK,
                 value.where,
@@ -261,6 +264,26 @@ class EdgeValues:
             shape = (n, *value.dims[1:])
             return total.to(value.example.dtype).reshape(shape)
 
+    def apply(self, letter: Aggregate, columns: torch.Tensor) -> torch.Tensor:
+        """Apply a filter to columns of numbers, some edges at a time."""
+        view, weight = self._values.view(letter.graph), letter.weight
+        if weight is not None:
+            self.prepare(weight)
+        total = torch.zeros_like(columns)
+        per_edge = self.chunk_bytes(weight) + 16 * columns.shape[1]
+        size = self._values.memory.chunk_rows(per_edge, "reading edges")
+        for chunk, times in self.chunks(view, size):
+            source, target = chunk.source, chunk.target
+            if view.reversed:
+                source, target = target, source
+            message = times * columns[source]
+            if weight is not None:
+                factor = self.on(weight, chunk).to(columns).unsqueeze(1)
+                factor = 1 / factor if letter.inverse else factor
+                message = message * factor
+            total.index_add_(0, target, message)
+        return total
+
     def is_reduction(self, value: Value) -> bool:
         """Tell whether a value is one number of all edges, such as a sum."""
         return (
@@ -334,6 +357,15 @@ class EdgeValues:
         weight = torch.ones(len(nodes))
         found = self.on(letter.weight, EdgeChunk(nodes, nodes, weight))
         return 1 / found if letter.inverse else found
+
+
+def is_filter(value: Value) -> bool:
+    """Tell whether message passing is a sum of rows with one weight each."""
+    _, op, reduce = value.target
+    if reduce != "sum" or op not in _SUMMED or op == "copy_rhs":
+        return False
+    weight = value.args[1]
+    return op == "copy_lhs" or width(weight) == 1
 
 
 def _is_weights(given: Any, weights: np.ndarray | None) -> bool:

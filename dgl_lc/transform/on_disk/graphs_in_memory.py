@@ -9,13 +9,14 @@ import torch
 
 from ...precompute.graph.in_edges import in_edges
 from .. import causes
-from ..apply_words import edge_weight
+from ..apply_words import apply_word, edge_weight
 from ..evaluate import Evaluator
-from ..filter_words import Aggregate, NormedAggregate
+from ..filter_words import Aggregate, NormedAggregate, Word
 from ..memory_count import MemoryCount
 from ..refusals import refuse_value
 from ..tracing.model_call import ModelCall
 from ..tracing.values import Value, arguments_of
+from .edge_values import is_filter
 from .engine_graphs import Spec, find_norm
 from .rowwise_values import EDGES, domain, width
 from .static_values import At, StaticValues
@@ -68,6 +69,9 @@ class ValuesInMemory(StaticValues):
     def view(self, key: Any) -> Any:
         return self.plain.graph(key)
 
+    def apply_word(self, word: Word, columns: torch.Tensor) -> torch.Tensor:
+        return apply_word(word, columns, self.plain)
+
     def degrees(self, key: Any, name: str, at: At) -> np.ndarray:
         if (key, name) not in self._degrees:
             self.memory.hold(8 * self.num_nodes, name)
@@ -82,7 +86,12 @@ class ValuesInMemory(StaticValues):
         if self._on_disk(value) or value.id in self.stored:
             return False
         given = value.op == "input" and not isinstance(value.target, str)
+        if value.op == "aggregate" and not is_filter(value):
+            return True
         return given or width(value) == 1 or value.op == "graph"
+
+    def in_steps(self, value: Value) -> bool:
+        return super().in_steps(value) and is_filter(value)
 
     def _whole(self, value: Value) -> Any:
         return self.plain(value)

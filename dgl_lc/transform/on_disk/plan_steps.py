@@ -169,7 +169,8 @@ class Planner:
             for number, entry in enumerate(self._inputs):
                 if entry.value is source:
                     tree.add(entry.word, number)
-            if tree.wanted and not tree.further and not _is_given(source):
+            as_is = _is_given(source) and source.example.is_floating_point()
+            if tree.wanted and not tree.further and not as_is:
                 self._evaluate(source, tree.wanted[0])
                 tree.wanted = tree.wanted[1:]
                 if not tree.wanted:
@@ -187,7 +188,7 @@ class Planner:
                 dtype = _dtype_of(array)
                 shape = tuple(array.shape[1:])
                 self._known[value.id] = StepRows(shape, dtype, value=value)
-            elif value.op == "aggregate":
+            elif self._values.in_steps(value):
                 self._known[value.id] = self._sum(value)
             else:
                 self._known[value.id] = self._evaluate(value, None)
@@ -232,11 +233,13 @@ class Planner:
     ) -> StepRows:
         name = f"input-{inputs[0]}" if inputs else f"step-{len(self.steps)}"
         chosen = chosen and self._some_nodes
+        # Integers are categories, which keep their type.
+        other = self._dtype if dtype.is_floating_point else None
         step = kind(
             name,
             reads,
             shape,
-            self._dtype or dtype,
+            other or dtype,
             hops,
             chosen,
             inputs,

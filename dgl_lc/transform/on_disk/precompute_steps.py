@@ -20,7 +20,7 @@ from dgl import DGLError
 from dgl.base import DGLWarning
 
 from ..._common.bytes import parse_bytes
-from ..._common.dtypes import find_type
+from ..._common.dtypes import find_stored_type
 from ...precompute.checks import check_dtype, check_nodes
 from ...precompute.device import find_device
 from ...storage.disk_features import DiskFeatures
@@ -181,13 +181,13 @@ def _check_one_kind(call: ModelCall) -> None:
 def _check_input(entry: Input, values: StaticValues, stored: bool) -> None:
     """Refuse an input that can't be computed or stored, before any work."""
     example = entry.value.example
-    if find_type(example.dtype) is None or 0 in example.shape[1:]:
+    if find_stored_type(example.dtype) is None or 0 in example.shape[1:]:
         what = "out: " if stored else ""
         raise DGLError(
             f"{what}the input {entry.formula} is {example.dtype} with rows of "
             f"shape {tuple(example.shape[1:])}, and only numbers with a "
-            f"fractional part can be stored, at least one for each node. "
-            f"Pass graph and features in memory, and omit out."
+            f"fractional part, int64 and int32 can be stored, at least one "
+            f"for each node. Pass graph and features in memory, and omit out."
         )
     if domain(entry.value) != NODES:
         raise DGLError(

@@ -14,6 +14,7 @@ import torch
 from ...storage.disk_features import DiskFeatures
 from .. import causes
 from ..evaluate import refuse_trouble
+from ..filter_words import Aggregate, Letter, Polynomial, Word
 from ..memory_count import MemoryCount
 from ..refusals import refuse, refuse_value
 from ..tracing.model_call import ModelCall
@@ -211,7 +212,28 @@ class StaticValues:
 
     def wide_sums(self, value: Value) -> list[Value]:
         """Return the sums over edges that are too large to be held."""
-        return [v for v in self.sums(value) if width(v) > 1]
+        found: dict[int, Value] = {}
+        seen: set[int] = set()
+        pending = [value]
+        while pending:
+            top = pending.pop()
+            if top.id in seen:
+                continue
+            seen.add(top.id)
+            if top.op == "aggregate" and not self.in_steps(top):
+                continue
+            if top.op == "aggregate" and width(top) > 1:
+                found[top.id] = top
+            pending += arguments_of(top)
+        return list(found.values())
+
+    def in_steps(self, value: Value) -> bool:
+        """Tell whether the engine computes a value, in steps of its own.
+
+        The engine has sums alone. The maximum over neighbours, for instance,
+        is computed by DGL if the graph is in memory, and refused if not.
+        """
+        return value.op == "aggregate"
 
     def chunk_bytes(self, value: Value) -> int:
         """Count the bytes of a row of all that a value is computed from."""
@@ -360,6 +382,30 @@ class StaticValues:
     def edges(self) -> EdgeValues:
         """What evaluates values of edges."""
         return self._edges
+
+    def apply_word(self, word: Word, columns: torch.Tensor) -> torch.Tensor:
+        """Apply a word to columns of numbers, to compare it with another."""
+        with self.memory.holding(6 * columns.nbytes, "comparing filters"):
+            for letter in reversed(word):
+                columns = self._apply_letter(letter, columns)
+        self.forget()
+        return columns
+
+    def _apply_letter(
+        self, letter: Letter, columns: torch.Tensor
+    ) -> torch.Tensor:
+        if isinstance(letter, Aggregate):
+            if letter.weight is not None:
+                self.check(letter.weight)
+            return self._edges.apply(letter, columns)
+        if isinstance(letter, Polynomial):
+            total = torch.zeros_like(columns)
+            for coefficient, word in letter.terms:
+                total += coefficient * self.apply_word(word, columns)
+            return total
+        self.check(letter.factor)
+        factor = self.vector(letter.factor).reshape(-1, 1).to(columns)
+        return columns / factor if letter.inverse else columns * factor
 
     def __call__(self, value: Value) -> Any:
         """Evaluate a number, for the branches that a model takes."""

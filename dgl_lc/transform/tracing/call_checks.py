@@ -1,5 +1,6 @@
 """Calls of lc_transform that can't be right, and what to pass instead."""
 
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...storage.disk_features import DiskFeatures
 from ...storage.disk_graph import DiskGraph
 from .. import causes
 from ..refusals import refuse
+from .argument_names import named_arguments
 from .call_leaves import named_leaves
 from .hidden_graphs import hidden_graph
 from .made_graphs import refuse_hidden_graph
@@ -79,10 +81,11 @@ def _check_lazy(model: nn.Module) -> None:
             )  # fmt: skip
 
 
-def check_features(args: tuple, kwargs: dict, may_be_arrays: bool) -> None:
+def check_features(
+    model: nn.Module, args: tuple, kwargs: dict, may_be_arrays: bool
+) -> None:
     """Refuse features that are not plain tensors, nor files that are mapped."""
-    given = [*named_leaves(args, "args"), *named_leaves(kwargs)]
-    for name, item in given:
+    for name, item in _arguments(model, args, kwargs):
         if isinstance(item, HopFeatures):
             refuse(
                 causes.WRONG_CALL, "", "hop features",
@@ -101,6 +104,8 @@ def check_features(args: tuple, kwargs: dict, may_be_arrays: bool) -> None:
         sparse = isinstance(item, torch.Tensor) and (
             item.layout is not torch.strided
         )
+        if sparse and _is_square(item):
+            _refuse_matrix(f"the argument {name}", item)
         if sparse:
             refuse(
                 causes.WRAPPED, "", f"the argument {name}",
@@ -110,8 +115,71 @@ def check_features(args: tuple, kwargs: dict, may_be_arrays: bool) -> None:
             )  # fmt: skip
 
 
-def refuse_without_graph(model: nn.Module, args: tuple) -> NoReturn:
+def _arguments(
+    model: nn.Module, args: tuple, kwargs: dict
+) -> Iterator[tuple[str, Any]]:
+    """Yield all that the arguments have, by names."""
+    given = named_arguments(model, args, kwargs)
+    for place, (name, item) in enumerate(given):
+        yield from named_leaves(item, name or f"args.{place}")
+
+
+def _is_square(item: Any) -> bool:
+    """Return whether it is a matrix of as many rows as columns."""
+    square = isinstance(item, torch.Tensor) and item.dim() == 2
+    return square and item.shape[0] == item.shape[1] > 1
+
+
+def _refuse_matrix(what: str, matrix: torch.Tensor) -> NoReturn:
+    """Refuse a matrix of nodes in the place of a graph."""
+    refuse(
+        causes.WRONG_CALL, "", what,
+        f"is a matrix of shape {tuple(matrix.shape)}, such as an "
+        f"adjacency matrix: which nodes are neighbours is read from graphs "
+        f"alone",
+        "Let forward take a graph, and make the matrix there, adj = "
+        "g.adj_external(), or aggregate with dgl.ops.u_mul_e_sum(g, h, "
+        "weights). A matrix of your own is the graph dgl.graph((col, row)), "
+        "with row, col = adj.nonzero(as_tuple=True) and the weights "
+        "adj[row, col]",
+    )  # fmt: skip
+
+
+def _check_matrices(model: nn.Module, args: tuple, kwargs: dict) -> None:
+    """Refuse matrices and lists of edges in the place of a graph."""
+    given = [
+        (f"the argument {name}", item)
+        for name, item in _arguments(model, args, kwargs)
+    ]
+    tensors = [item for _, item in given if isinstance(item, torch.Tensor)]
+    rows = {len(item) for item in tensors if item.dim() > 1}
+    held = [
+        (f"self.{name}", item)
+        for name, item in named_leaves({**vars(model), **model._buffers})
+        if isinstance(item, torch.Tensor) and not name.startswith("_")
+    ]
+    for what, item in (*given, *held):
+        others = [t for t in tensors if t is not item and t.dim()]
+        if _is_square(item) and any(len(t) == len(item) for t in others):
+            _refuse_matrix(what, item)
+        integers = isinstance(item, torch.Tensor) and item.dtype in (
+            torch.int64, torch.int32,
+        )  # fmt: skip
+        if integers and item.dim() == 2 and len(item) == 2 and rows - {2}:
+            refuse(
+                causes.WRONG_CALL, "", what,
+                "has the ends of edges, as an edge_index of PyG: which nodes "
+                "are neighbours is read from graphs alone",
+                "Let forward take a graph, g = dgl.graph((edge_index[0], "
+                "edge_index[1])), and read both ends from it: u, v = g.edges()",
+            )  # fmt: skip
+
+
+def refuse_without_graph(
+    model: nn.Module, args: tuple, kwargs: dict
+) -> NoReturn:
     """Refuse a call without a graph: there is nothing to transform."""
+    _check_matrices(model, args, kwargs)
     hidden = hidden_graph(model)
     if hidden is not None:
         refuse_hidden_graph("", *hidden)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import dgl
 import torch
 from dgl import core
+from dgl.heterograph_index import HeteroGraphIndex
 from dgl.nn.pytorch.glob import MultiHeadAttention
 from dgl.nn.pytorch.linear import TypedLinear
 from dgl.view import HeteroEdgeView, HeteroNodeView
@@ -29,6 +30,7 @@ from .followed_numbers import MATH, is_followed, plain
 from .graph_tracer import BY_IDS, DERIVED, frozen
 from .graph_transforms import computed_graphs, transforms
 from .message_tracer import MessageTracer
+from .recorder import hidden
 from .refused_functions import ATTENTION_OF_A_GRAPH, refused_functions
 from .vmapped import call_on_all_rows
 
@@ -117,6 +119,15 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         "mixes nodes, and a mini-batch has only some of them",
         "Move it out of the model, and apply it to the output",
     )
+    parallel = _refusal(
+        causes.OTHER_ON_OTHER_GRAPHS,
+        "is_multigraph",
+        "what the model computes depends on whether the graph has parallel "
+        "edges, which random graphs have and others do not",
+        "Decide this when the model is made, and hold the answer as an "
+        "attribute: self.several = g.is_multigraph",
+    )
+    yield HeteroGraphIndex, "is_multigraph", parallel
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
@@ -278,7 +289,12 @@ def _same_edges(name: str) -> Callable:
     def traced(
         tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        result = original(graph, *args, **kwargs)
+        if name == "clone":
+            # Constants that DGL makes for it are no operations of the model.
+            with torch._C.DisableTorchFunction():
+                result = original(graph, *args, **kwargs)
+        else:
+            result = original(graph, *args, **kwargs)
         known = id(graph._graph) in tracer._graphs
         if known and isinstance(result, dgl.DGLGraph):
             one_type = len(graph.canonical_etypes) == 1
@@ -296,10 +312,20 @@ _drop = transforms.DropEdge.__call__
 
 
 def _drop_edges(tracer: MessageTracer, transform: Any, graph: Any) -> Any:
-    """Drop no edges if that is asked for."""
-    if tracer.ignores_edge_dropout:
-        return graph.clone()
-    return _drop(transform, graph)
+    """Drop no edges if that is asked for.
+
+    What happens inside is not recorded: a model may drop edges in training
+    alone, and has the same operations otherwise.
+    """
+    with hidden():
+        if not tracer.ignores_edge_dropout:
+            made = _drop(transform, graph)
+            tracer.note_made(made, "DropEdge")
+            return made
+        made = graph.clone()
+    key = tracer.key_of(graph._graph)
+    tracer.add_graph(made, key, like=graph, same_edges=True)
+    return made
 
 
 def _compute(transform: type) -> Callable:

@@ -92,7 +92,12 @@ class _Followed(metaclass=_LeftOfNumPy):
     value: Any
     record: Record
 
-    def __new__(cls, number: Any, value: Any, record: Record) -> Any:
+    def __new__(
+        cls, number: Any = 0, value: Any = None, record: Record | None = None
+    ) -> Any:
+        if record is None:
+            # ``type(n)(2)``, as in the functions of ``statistics``.
+            return (int if issubclass(cls, int) else float)(number)
         made = super().__new__(cls, number)  # type: ignore[call-arg]
         made.value, made.record = value, record
         return made

@@ -123,7 +123,8 @@ class Mailbox:
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in ("shape", "size"):
             return self._shape(name, args, kwargs)
-        if name in ("dtype", "device", "ndim", "dim", "requires_grad"):
+        plain = ("dtype", "device", "ndim", "dim", "requires_grad")
+        if name in plain or name.startswith("new_"):
             with torch._C.DisableTorchFunction():
                 return func(*args, **kwargs)
         if any(id(leaf) in self._degrees for leaf in leaves((args, kwargs))):

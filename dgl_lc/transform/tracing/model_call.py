@@ -2,7 +2,8 @@
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from math import prod
 from typing import Any
 
@@ -24,6 +25,8 @@ from .call_checks import (
 )
 from .call_leaves import call_leaves, named_leaves
 
+#: Inputs that may be of nodes or edges, of which all choices are tried.
+_MOST_UNCLEAR = 3
 #: Attributes that every module has.
 _OF_MODULES = frozenset(vars(nn.Module()))
 
@@ -46,6 +49,9 @@ class ModelCall:
         For a probe: the user's graphs that its graphs resemble, by name.
     limits_degrees : bool
         Whether probes have no larger degrees than the graphs of this call.
+    of_edges : frozenset of str
+        Names of inputs with a row for each edge, on a graph with as many edges
+        as nodes.
     """
 
     model: nn.Module
@@ -56,6 +62,7 @@ class ModelCall:
     attributes: dict[int, str] = field(default_factory=dict)
     originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
     limits_degrees: bool = False
+    of_edges: frozenset[str] = frozenset()
 
     @property
     def num_nodes(self) -> int:
@@ -71,12 +78,30 @@ class ModelCall:
 
     def of_nodes(self, name: str) -> bool:
         """Return whether an input has a row for each node, not each edge."""
-        rows = self.inputs[name].shape[0]
-        of_edges = any(g.num_edges() == rows for g in self.graphs.values())
-        if rows != self.num_nodes:
+        if self.inputs[name].shape[0] != self.num_nodes:
             return False
         # With as many edges as nodes, only the name can tell.
-        return not (of_edges and ("edge" in name or "weight" in name))
+        named = "edge" in name or "weight" in name or name in self.of_edges
+        return not (self._may_be_of_edges(name) and named)
+
+    def _may_be_of_edges(self, name: str) -> bool:
+        rows = self.inputs[name].shape[0]
+        return any(g.num_edges() == rows for g in self.graphs.values())
+
+    def other_readings(self) -> Iterator["ModelCall"]:
+        """Yield calls in which other inputs have a row for each edge.
+
+        With as many edges as nodes, inputs may be those of nodes or of edges.
+        The last ones of the call are the first to be read as those of edges.
+        """
+        unclear = [
+            name
+            for name in reversed(self.inputs)
+            if self.of_nodes(name) and self._may_be_of_edges(name)
+        ]
+        for count in range(1, len(unclear) + 1):
+            for names in combinations(unclear[:_MOST_UNCLEAR], count):
+                yield replace(self, of_edges=frozenset(names))
 
 
 def read_call(
@@ -88,7 +113,7 @@ def read_call(
     take the places of graphs and tensors.
     """
     check_model(model)
-    check_features(args, kwargs, may_be_on_disk)
+    check_features(model, args, kwargs, may_be_on_disk)
     call = ModelCall(model, args, kwargs)
     held = [*_held(model)]
     given = _apart(named_items(model, args, kwargs), held)
@@ -102,7 +127,7 @@ def read_call(
             call.graphs[name] = graph
             _check_graph(name, graph)
     if not call.graphs:
-        refuse_without_graph(model, args)
+        refuse_without_graph(model, args, kwargs)
     check_arguments(model, args, kwargs)
     sizes = {call.num_nodes}
     numbers = {
@@ -125,12 +150,26 @@ def read_call(
             continue
         if item.shape[0] in sizes and not isinstance(item, nn.Parameter):
             call.inputs[name] = item
+    _check_learned(call, args, kwargs)
     call.attributes = {
         id(item): name
         for name, item in held
         if name in call.inputs or _is_graph(item)
     }
     return call
+
+
+def _check_learned(call: ModelCall, args: tuple, kwargs: dict) -> None:
+    """Refuse parameters among the arguments, which would not be trained."""
+    for name, item in named_items(call.model, args, kwargs):
+        if isinstance(item, nn.Parameter):
+            refuse(
+                causes.SIZE_OF_THE_GRAPH, "", f"the argument {name}",
+                "is a parameter (nn.Parameter): arguments are precomputed as "
+                "they are, and would not be trained",
+                f"Pass {name}.detach() if it is not trained, or let the model "
+                f"compute it from features",
+            )  # fmt: skip
 
 
 def differences(call: ModelCall, other: ModelCall) -> Iterator[str]:

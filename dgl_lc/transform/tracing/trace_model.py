@@ -14,6 +14,7 @@ from .message_tracer import MessageTracer
 from .model_call import ModelCall
 from .outputs import plain_output
 from .random_state import random_state
+from .shared_state import kept_shared_state
 from .user_lines import call_model, failing_line
 from .values import Trace
 
@@ -42,7 +43,8 @@ def trace(
     for name, graph in call.graphs.items():
         tracer.add_graph(graph, name)
     try:
-        output = _run_as_torch_does(tracer, call)
+        with kept_shared_state(call.model):
+            output = _run_as_torch_does(tracer, call)
         tracer.trace.output = tracer.lift(plain_output(output))
     except LCError as error:
         if not collect:

@@ -48,6 +48,11 @@ def is_users(file: str) -> bool:
     return _owner(file) == "user"
 
 
+def is_installed(file: str) -> bool:
+    """Return whether a file belongs to an installed package."""
+    return file.startswith(_PACKAGES)
+
+
 def call_model(model: Callable, args: tuple, kwargs: dict) -> Any:
     """Call a model: :func:`user_line` looks at the frames inside this call."""
     return model(*args, **kwargs)

@@ -234,6 +234,10 @@ MODELS = [
     ("gcnii",
      lambda: Model(gcnii, convs=nn.ModuleList(
          dglnn.GCN2Conv(HID, k) for k in (1, 2))), {}),
+    ("side by side", lambda: Model(
+        lambda self, g, x: self.a(g, x) + self.b(g, x) + self.c(g, x),
+        a=dglnn.GraphConv(IN, OUT), b=dglnn.SAGEConv(IN, OUT, "mean"),
+        c=dglnn.TAGConv(IN, OUT, k=2)), {}),
     ("tag", lambda: Layers(dglnn.TAGConv(IN, HID, k=2),
                            dglnn.TAGConv(HID, OUT, k=1)), {}),
     ("cheb", lambda: Model(

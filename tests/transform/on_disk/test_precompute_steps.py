@@ -26,7 +26,7 @@ from transform.on_disk.disk_cases import (
     with_loops,
 )
 
-from dgl_lc import block_aggregate, lc_transform
+from dgl_lc import LCError, block_aggregate, lc_transform
 from dgl_lc.precompute import open_store
 from dgl_lc.training import fit, predict
 
@@ -246,3 +246,110 @@ def test_a_model_traced_on_a_sample_with_other_sizes(tmp_path):
     (one,) = small.precompute(task.graph, task.features, out=tmp_path / "a")
     (two,) = large.precompute(task.graph, task.features, out=tmp_path / "b")
     assert torch.equal(one, two)
+
+
+def by_hand(g, h):
+    """The mean over neighbours, written in another way than SAGEConv's."""
+    norm = 1 / g.in_degrees().float().clamp(min=1).sqrt().unsqueeze(1)
+    return dgl.ops.copy_u_sum(g, h) * norm * norm
+
+
+def by_weights(g, h):
+    weights = g.edata["weight"] / g.edata["weight"] ** 2
+    return dgl.ops.u_mul_e_sum(g, h * 2, weights) / 2
+
+
+def by_division(g, h):
+    return dgl.ops.u_div_e_sum(g, h, g.edata["weight"])
+
+
+def mean(g, h):
+    return dgl.ops.copy_u_mean(g, h)
+
+
+@pytest.mark.parametrize(("one", "other", "weights"), [
+    (mean, by_hand, False), (by_weights, by_division, True),
+])  # fmt: skip
+def test_filters_that_are_written_in_two_ways_are_compared_on_disk(
+    tmp_path, one, other, weights
+):
+    def body(self, g, x):
+        return self.b(one(g, self.a(other(g, x)).relu()))
+
+    model = Model(body, a=nn.Linear(IN, HID), b=nn.Linear(HID, OUT))
+    task = OnDisk(tmp_path, weights=weights)
+    lc = lc_transform(model, task.sample, task.sample_x)
+    assert [str(entry) for entry in lc.inputs] == ["S² x"]
+    held = lc.precompute(task.g, task.x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        calls = (task.graph, task.features), (task.g, task.x)
+        for place, call in enumerate(calls):
+            found = lc.precompute(*call, out=tmp_path / f"{place}")
+            torch.testing.assert_close(found[0], held[0], rtol=1e-4, atol=1e-5)
+
+
+def test_filters_that_differ_on_disk_are_refused(tmp_path):
+    def body(self, g, x):
+        limited = g.in_degrees().float().clamp(1, 200).unsqueeze(1)
+        h = dgl.ops.copy_u_sum(g, self.a(x)) / limited
+        return self.b(dgl.ops.copy_u_mean(g, h.relu()))
+
+    model = Model(body, a=nn.Linear(IN, HID), b=nn.Linear(HID, OUT))
+    task = OnDisk(tmp_path, m=30_000)
+    small = dgl.rand_graph(50, 200)
+    lc = lc_transform(model, small, torch.randn(50, IN))
+    for call in ((task.graph, task.features), (task.g, task.x)):
+        with pytest.raises(LCError, match="differ on this graph"):
+            lc.precompute(*call, out=tmp_path / "out")
+
+
+def _largest(s, g, x):
+    return dgl.ops.copy_u_max(g, x)
+
+
+def _smallest_column(s, g, x):
+    return dgl.ops.copy_u_min(g, x[:, :1])
+
+
+def _differences(s, g, x):
+    u, v = g.edges()
+    return dgl.ops.copy_e_sum(g, (x[u] - x[v]).abs())
+
+
+def _largest_of_means(s, g, x):
+    return dgl.ops.copy_u_max(g, dgl.ops.copy_u_mean(g, x))
+
+
+def _mean_of_largest(s, g, x):
+    return dgl.ops.copy_u_mean(g, dgl.ops.copy_u_max(g, x)).abs()
+
+
+@pytest.mark.parametrize(
+    "static",
+    [
+        _largest, _smallest_column, _differences, _largest_of_means,
+        _mean_of_largest,
+    ],
+)  # fmt: skip
+def test_what_is_no_sum_of_given_features_is_computed_by_dgl(tmp_path, static):
+    g = dgl.add_self_loop(dgl.rand_graph(NUM_NODES, 300))
+    x = torch.randn(NUM_NODES, IN)
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(static(self, g, x).shape[1], HID)
+            self.conv = dglnn.GraphConv(HID, OUT)
+
+        def forward(self, g, x):
+            return self.conv(g, self.layer(static(self, g, x)).relu())
+
+    lc = lc_transform(Net(), g, x)
+    held = lc.precompute(g, x)
+    for nodes in (None, NODES):
+        out = tmp_path / f"store-{nodes is None}"
+        found = lc.precompute(g, x, out=out, nodes=nodes)
+        for one, other in zip(found, held, strict=True):
+            wanted = other if nodes is None else other[nodes]
+            torch.testing.assert_close(one, wanted, rtol=1e-5, atol=1e-5)

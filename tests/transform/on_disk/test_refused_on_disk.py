@@ -209,7 +209,7 @@ def test_graphs_on_disk_and_in_memory(task):
         lc.precompute(task.graph, task.features, other=task.g)
 
 
-def test_integers_are_not_stored(task, tmp_path):
+def test_masks_are_not_stored(task, tmp_path):
     class Masked(nn.Module):
         def __init__(self):
             super().__init__()

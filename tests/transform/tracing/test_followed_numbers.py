@@ -1,6 +1,7 @@
 """Numbers that remember where they come from."""
 
 import operator
+import statistics
 
 from dgl_lc.transform.tracing.followed_numbers import Real, Whole, plain
 
@@ -45,3 +46,10 @@ def test_they_are_numbers_like_others():
     assert {n: 1}[10] == 1
     assert type(plain(n)) is int
     assert type(plain(n / 2)) is float
+
+
+def test_a_number_made_by_their_type_is_a_plain_one():
+    n, _ = follow(10)
+    assert type(type(n)(3)) is int
+    assert type(type(n / 4)(3)) is float
+    assert statistics.mean([n, 2]) == 6

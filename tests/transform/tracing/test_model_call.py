@@ -273,3 +273,11 @@ def test_lazy_layers_have_to_be_called_first():
     expected = model(g, x)
     lc = lc_transform(model, g, x)
     torch.testing.assert_close(lc.module(*lc.precompute(g, x)), expected)
+
+
+def test_a_parameter_among_the_arguments_is_refused():
+    x = nn.Parameter(features().float())
+    with pytest.raises(LCError) as caught:
+        lc_transform(dglnn.GraphConv(IN, OUT), random_graph(), x)
+    assert caught.value.code == "LC016"
+    assert "feat.detach()" in caught.value.advice

@@ -100,7 +100,7 @@ def test_a_self_and_a_sum_are_the_layer_of_gin():
         (lambda h, u, v: h.index_put((v,), h[u]), "LC030"),
         (reduced("amax"), "LC006"),
         (reduced("prod", "index_reduce"), "LC006"),
-        (lambda h, u, v: h.index_add(0, v, h[u] * h[v]), "LC005"),
+        (lambda h, u, v: h.index_add(0, v, h[u] * h[v] * h[u]), "LC005"),
     ],
 )
 def test_what_is_no_sum_is_refused_by_name(style, code):

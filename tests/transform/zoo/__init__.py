@@ -13,7 +13,10 @@ from . import (
     complex_numbers,  # noqa: F401
     convolutions,  # noqa: F401
     dgl_calls,  # noqa: F401
+    edge_columns,  # noqa: F401
+    edge_tables,  # noqa: F401
     edge_types,  # noqa: F401
+    end_products,  # noqa: F401
     layers_on_edges,  # noqa: F401
     matrices,  # noqa: F401
     message_styles,  # noqa: F401

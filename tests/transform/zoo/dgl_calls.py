@@ -207,3 +207,15 @@ def pull_some_nodes():
         return g.ndata["h"]
 
     return two_layers(propagate)
+
+
+@transformed("S x", exact=True)
+def edge_dropout_ignored_in_training():
+    def body(self, g, x):
+        h = self.drop(g) if self.training else g
+        return self.a(h, x)
+
+    return Case(
+        Function(body, drop=dgl.DropEdge(0.5), a=dglnn.GraphConv(IN, OUT)),
+        options={"ignore_edge_dropout": True},
+    )

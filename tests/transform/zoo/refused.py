@@ -101,6 +101,17 @@ def readout():
 
 
 @refused("DropEdge", "edges are dropped at random", "LC007")
+def drop_edge_in_training():
+    def body(self, g, x):
+        if self.training:
+            g = self.drop(g)
+        return self.a(g, x)
+
+    conv = dglnn.GraphConv(IN, OUT, allow_zero_in_degree=True)
+    return Case(Function(body, drop=dgl.DropEdge(0.5), a=conv))
+
+
+@refused("DropEdge", "edges are dropped at random", "LC007")
 def drop_edge():
     def body(self, g, x):
         return self.a(self.drop(g), x)
@@ -131,7 +142,7 @@ def sampling_in_forward():
     return Case(Function(body, a=conv))
 
 
-@refused("the parameter embedding.weight", "with a row for each node", "LC016")
+@refused("the parameter embedding.weight", "numbers for each node", "LC016")
 def node_embeddings():
     model = Function(
         lambda self, g, x: self.a(g, x + self.embedding.weight),
@@ -159,7 +170,7 @@ def node_embeddings_by_id():
     return Case(model, call)
 
 
-@refused("the parameter weight", "with a row for each edge", "LC016")
+@refused("the parameter weight", "with numbers for each edge", "LC016")
 def learned_edge_weights():
     model = Function(
         lambda self, g, x: dgl.ops.u_mul_e_sum(g, self.fc(x), self.weight),

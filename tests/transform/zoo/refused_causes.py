@@ -382,3 +382,15 @@ def largest_by_scatter_reduce():
         return start.scatter_reduce(0, places, h[u], "amax", include_self=False)
 
     return _case(body)
+
+
+@refused("reshape of 2 blocks of rows", "blocks with all nodes", "LC029")
+def heads_below_each_other_by_reshaping():
+    def body(self, g, x):
+        n = x.shape[0]
+        h = self.fc(x).view(n, 2, -1).transpose(0, 1).reshape(2 * n, -1)
+        u, v = (torch.cat([end, end + n]) for end in g.edges())
+        h = torch.zeros_like(h).index_add(0, v, h[u])
+        return h.view(2, n, -1).mean(0)
+
+    return _case(body, fc=nn.Linear(IN, 2 * OUT))

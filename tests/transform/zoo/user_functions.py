@@ -243,7 +243,7 @@ def reduce_with_a_branch_on_the_degree():
     return two_layers(reduce)
 
 
-@refused("message passing (copy_rhs, sum)", "the message is a learned value")
+@transformed("x", "S x")
 def learned_product_messages():
     def message(edges):
         return {"m": edges.dst["h"] * edges.src["h"]}

@@ -1,0 +1,153 @@
+"""Models that keep something from call to call, or know the user's graph."""
+
+import random
+
+import dgl
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transform.zoo import IN, OUT, Function, features, random_graph
+
+from dgl_lc import LCError, lc_explain, lc_transform
+from dgl_lc.transform import check_trace
+
+
+def refused(model, g=None, x=None):
+    g = random_graph() if g is None else g
+    with pytest.raises(LCError) as caught:
+        lc_transform(model, g, features().float() if x is None else x)
+    return caught.value
+
+
+def summed(self, g, x):
+    return dgl.ops.copy_u_sum(g, self.fc(x))
+
+
+def of(body, **parts):
+    return Function(body, fc=nn.Linear(IN, OUT), **parts)
+
+
+def counting(self, g, x):
+    self.calls += 1
+    return summed(self, g, x) * self.calls
+
+
+def counting_in_training(self, g, x):
+    self.calls += self.training
+    return summed(self, g, x) * (1 + self.calls)
+
+
+def by_turns(self, g, x):
+    self.calls = 1 - self.calls
+    return summed(self, g, x) * (1 + self.calls)
+
+
+def with_last_result(self, g, x):
+    h = summed(self, g, x) + self.calls
+    self.calls = h.detach().mean()
+    return h
+
+
+@pytest.mark.parametrize(
+    "body", [counting, counting_in_training, by_turns, with_last_result]
+)
+def test_a_model_that_keeps_something_is_refused(body):
+    error = refused(of(body, calls=0))
+    assert error.code == "LC037"
+    assert "called again" in error.reason
+
+
+@pytest.mark.parametrize(
+    "generator", [random.Random(0), np.random.default_rng(0)]
+)
+def test_a_generator_of_the_model_itself_is_refused(generator):
+    def body(self, g, x):
+        return summed(self, g, x) * self.generator.random()
+
+    assert refused(of(body, generator=generator)).code == "LC037"
+
+
+def test_random_numbers_of_torch_are_named_alone():
+    def body(self, g, x):
+        return summed(self, g, x) * torch.rand(OUT)
+
+    report = lc_explain(of(body), random_graph(), features().float())
+    assert [problem.code for problem in report.problems] == ["LC011"]
+
+
+def test_statistics_of_batches_may_change_in_training():
+    def body(self, g, x):
+        return self.norm(summed(self, g, x))
+
+    model = of(body, norm=nn.BatchNorm1d(OUT))
+    lc_transform(model, random_graph(), features().float())
+
+
+def test_a_norm_may_be_kept_for_the_next_call():
+    def body(self, g, x):
+        if self.norm is None:
+            self.norm = g.in_degrees().float().clamp(min=1).rsqrt()[:, None]
+        return summed(self, g, x * self.norm)
+
+    model = of(body, norm=None)
+    lc_transform(model, random_graph(), features().float())
+    assert model.norm is None
+
+
+def by_key(self, g, x):
+    factors = dict.fromkeys(self.sizes, 3.0)
+    return summed(self, g, x) * factors.get(g.num_nodes(), 1.0)
+
+
+def in_a_set(self, g, x):
+    return summed(self, g, x) * (2 if g.num_nodes() in self.sizes else 1)
+
+
+@pytest.mark.parametrize("body", [by_key, in_a_set])
+def test_a_model_that_knows_the_users_graph_is_refused(body):
+    error = refused(of(body, sizes={random_graph().num_nodes()}))
+    assert error.code == "LC022"
+    assert "on your graph" in error.reason
+
+
+def test_a_large_graph_is_not_compared(monkeypatch):
+    monkeypatch.setattr(check_trace, "_MOST_EDGES", 3)
+    model = of(in_a_set, sizes={random_graph().num_nodes()})
+    lc_transform(model, random_graph(), features().float())
+
+
+def test_the_users_graph_and_model_stay_as_they_are():
+    def body(self, g, x):
+        g.ndata["h"] = self.fc(x)
+        x.mul_(2)
+        self.seen = x
+        return dgl.ops.copy_u_sum(g, g.ndata["h"])
+
+    g, x = random_graph(), features().float()
+    model, before = of(body), x.clone()
+    lc_transform(model.train(), g, x)
+    assert "h" not in g.ndata
+    assert not hasattr(model, "seen")
+    assert model.training
+    assert torch.equal(x, before)
+
+
+def test_features_that_are_not_finite_are_compared_where_they_are():
+    g, x = random_graph(), features().float()
+    x[3, 2], x[5, 1] = torch.nan, torch.inf
+    lc_transform(of(summed), g, x)
+    model = of(in_a_set, sizes={g.num_nodes()})
+    assert refused(model, g, x).code == "LC022"
+
+
+def test_few_rows_may_differ_by_rounding():
+    a = torch.randn(1000, 4)
+    b = a.clone()
+    b[7] += 1
+    assert 0 < check_trace._changed_rows(a, b, 1e-3) < 0.01
+    assert check_trace._changed_rows(a, 1.1 * a, 1e-3) > 0.9
+    assert check_trace._changed_rows(a, a[:-1], 1e-3) == 1
+    bits = a > 0
+    assert check_trace._changed_rows(bits, ~bits, 1e-3) == 1
+    assert check_trace._changed_rows(bits, bits, 1e-3) == 0
