@@ -14,12 +14,14 @@ With ``--network``: each rank is a host of its own, a network namespace (this
 takes the rights of an administrator). Prints the bytes that the plan says,
 that ranks hand to collectives, and that their network cards count.
 
-With ``--halos``: how many rows a rank receives in a hop, for edge shards, for
-an all-gather and for the parts of METIS, on ogbn-arxiv's graph and on one of a
-million nodes.
+With ``--halos``: how many bytes a rank receives in a hop, for an all-gather,
+for edge shards, for the parts of METIS (those of DGL's partition_graph), and
+for edge shards of a graph whose nodes were numbered by these parts. The graphs
+are ogbn-arxiv's and one of a million nodes.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -71,7 +73,7 @@ def parse_args():
     )
     parser.add_argument(
         "--halos", action="store_true",
-        help="count the rows that ranks receive, instead of measuring",
+        help="count the bytes that ranks receive, instead of measuring",
     )  # fmt: skip
     parser.add_argument(
         "--arxiv", type=Path, help="npz file with ogbn-arxiv's edges "
@@ -254,7 +256,7 @@ def show(name, seconds, alone, peak):
 
 
 def halos(args):
-    """Count the rows that ranks receive in a hop, in three ways of cutting."""
+    """Count the bytes that ranks receive in a hop, by the way of cutting."""
     with np.load(args.arxiv, allow_pickle=False) as data:
         edges = torch.from_numpy(data["edges"].astype(np.int64))
         arxiv = dgl.graph(tuple(edges), num_nodes=int(data["num_nodes"]))
@@ -263,22 +265,53 @@ def halos(args):
         "ogbn-arxiv, both directions": arxiv,
         "power law, 1M nodes": power_law_graph(1_000_000, 16_000_000),
     }
-    print("rows that a rank receives in a hop, the most of all ranks")
-    print(f"{'':<34}{'all-gather':>12}{'edge shards':>13}{'METIS':>10}")
+    print(
+        f"bytes that a rank receives in a hop of {args.columns} columns of "
+        f"float32, the most of all ranks"
+    )
+    names = "all-gather", "edge shards", "METIS", "renumbered"
+    print(" " * 38 + "".join(f"{name:>13}" for name in names))
     for name, g in graphs.items():
         for ranks in (2, 4, 16):
-            n = g.num_nodes()
-            shard = np.searchsorted(
-                cut_destinations(in_edges(g).indptr, ranks)[1:-1],
-                np.arange(n), "right",
-            )  # fmt: skip
-            metis = dgl.metis_partition_assignment(g, ranks).numpy()
-            most = [max(count_halos(g, part, ranks)) for part in (shard, metis)]
-            every = n - np.bincount(shard, minlength=ranks).min()
+            shard = edge_shards(g, ranks)
+            metis = metis_parts(g, ranks)
+            # Nodes of one part get ids next to each other.
+            order = np.argsort(metis, kind="stable")
+            number = torch.from_numpy(np.argsort(order))
+            ends = tuple(number[ids] for ids in g.edges())
+            again = dgl.graph(ends, num_nodes=g.num_nodes())
+            rows = [
+                g.num_nodes() - np.bincount(shard, minlength=ranks).min(),
+                max(count_halos(g, shard, ranks)),
+                max(count_halos(g, metis, ranks)),
+                max(count_halos(again, edge_shards(again, ranks), ranks)),
+            ]
             print(
-                f"{name}, {ranks:>2} ranks".ljust(34)
-                + f"{every:>12,}{most[0]:>13,}{most[1]:>10,}", flush=True,
+                f"{name}, {ranks:>2} ranks".ljust(38) + "".join(
+                    f"{format_bytes(4 * args.columns * int(count)):>13}"
+                    for count in rows
+                ), flush=True,
             )  # fmt: skip
+
+
+def edge_shards(g, ranks):
+    """Give the edge shard of each node."""
+    bounds = cut_destinations(in_edges(g).indptr, ranks)
+    return np.searchsorted(bounds[1:-1], np.arange(g.num_nodes()), "right")
+
+
+def metis_parts(g, ranks):
+    """Give the part of each node, as ``dgl.distributed.partition_graph``."""
+    # DGL prints how far it is, from C as well.
+    shown = os.dup(1)
+    with open(os.devnull, "w") as nothing:
+        try:
+            os.dup2(nothing.fileno(), 1)
+            with contextlib.redirect_stdout(nothing):
+                return dgl.metis_partition_assignment(g, ranks).numpy()
+        finally:
+            os.dup2(shown, 1)
+            os.close(shown)
 
 
 def count_halos(g, part, ranks):

@@ -1,7 +1,6 @@
 """``dgl-lc plan``: show how a precomputation would be cut, and its cost."""
 
 import argparse
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from .flags import (
     given_path,
     hop_count,
     load_options,
+    rank_split,
     refuse,
     split_nodes,
 )
@@ -66,7 +66,7 @@ def add_command(commands: Commands) -> None:
         type=count,
         help="with --ranks: number of machines that they are on (default: 1)",
     )
-    add("--split", type=_split, metavar="SPLIT",
+    add("--split", type=rank_split, metavar="SPLIT",
         help="with --ranks: what they share: columns, edges, or groups of "
         "columns times edge shards, such as 4x16 (default: the fastest that "
         "fits)")  # fmt: skip
@@ -92,19 +92,6 @@ _MOST_IDS = 2**31 - 1
 _ONLY_SIZES = (*_SIZES, "keep", "calibrate", "host_disk")
 _ONLY_DATA = ("split_only", "out", "add_reverse")
 _ONLY_RANKS = ("hosts", "split", "network", "host_disk")
-
-
-def _split(text: str) -> str | tuple[int, int]:
-    """Read ``--split``; for ``type=`` of a flag."""
-    if text in ("columns", "edges"):
-        return text
-    match = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(
-            f"should be columns, edges, or two numbers such as 4x16, got "
-            f"{text[:40]!r}"
-        )
-    return int(match[1]), int(match[2])
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from .flags import (
     given_path,
     hop_count,
     load_options,
+    rank_split,
     refuse,
     split_nodes,
 )
@@ -48,10 +49,10 @@ def add_command(commands: Commands) -> None:
     add("--split-only", action="store_true",
         help="compute only the rows of training, validation and test "
         "nodes")  # fmt: skip
-    add("--split", choices=["columns", "edges"],
-        help="under torchrun: what each rank computes, some of the columns or "
-        "the rows of some destinations (default: by the bytes that are "
-        "sent)")  # fmt: skip
+    add("--split", type=rank_split, metavar="SPLIT",
+        help="under torchrun: what ranks share: columns, edges, or groups of "
+        "columns times edge shards, such as 4x16 (default: the fastest that "
+        "fits)")  # fmt: skip
     add("--not-shared", action="store_true",
         help="under torchrun: hosts do not share the folder --out; each rank "
         "gets a store of its rows there")  # fmt: skip

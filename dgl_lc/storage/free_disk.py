@@ -25,6 +25,18 @@ def check_free(path: Path, needed: int, what: str) -> None:
         )
 
 
+def disk_of(folder: Path) -> int:
+    """Count the bytes of disk that the files of a folder take."""
+    if not folder.is_dir():
+        return 0
+    # The system counts in blocks of 512 bytes, whatever those of the disk.
+    return sum(
+        512 * entry.stat().st_blocks
+        for entry in os.scandir(folder)
+        if entry.is_file()
+    )
+
+
 def free_range(path: Path, begin: int, end: int) -> bool:
     """Free bytes begin to end of a file, which are zeros from then on.
 

@@ -22,6 +22,8 @@ _IMPORTS = [
     # What training imports late, which takes seconds.
     "pandas", "torch._dynamo", "torch.distributed.fsdp",
 ]  # fmt: skip
+#: Seconds that a rank may take to end when it has answered.
+_END_SECONDS = 30.0
 
 
 class RankErrors(Exception):
@@ -77,7 +79,7 @@ def run_ranks(
         found = _collect(pipes, timeout)
     finally:
         for process in processes:
-            process.join(5)
+            process.join(_END_SECONDS)
             if process.is_alive():
                 process.kill()
     for rank, process in enumerate(processes):

@@ -1,6 +1,7 @@
 """Commands under torchrun: who prints and writes, and what is refused."""
 
 import contextlib
+import filecmp
 import io
 import os
 import subprocess
@@ -64,6 +65,25 @@ def _command(words):
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         codes = [main([str(word) for word in each]) for each in words]
     return codes, out.getvalue(), err.getvalue()
+
+
+def _precompute(task, out, *flags):
+    return ["precompute", "--data", task, "--hops", 2, "--out", out, *flags]
+
+
+def test_a_mesh_of_ranks_is_a_flag(task, tmp_path):
+    one, many = tmp_path / "one", tmp_path / "many"
+    assert main([str(word) for word in _precompute(task, one)]) == 0
+    words = [
+        _precompute(task, many, "--split", "2x2"),
+        _precompute(task, tmp_path / "bad", "--split", "3x2"),
+    ]
+    (codes, out, err), *others = run_ranks(4, _command, words)
+    assert codes == [0, 2]
+    assert [own[0] for own in others] == [[0, 2]] * 3
+    assert "StoredHops" in out
+    assert "--split 3x2: the product of the two" in err
+    assert filecmp.cmp(one / "rows.npy", many / "rows.npy", False)
 
 
 def _words(task, folder, batch_size, *more):

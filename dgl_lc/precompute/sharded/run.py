@@ -106,11 +106,11 @@ def _to_shared_store(
     finished = None
     if call.ranks.rank == 0:
         finished = StoreSink(request, options.out, options.resume).finished()
-    work = None
-    if not call.gather(finished is not None)[0]:
+    work, whole = None, call.gather(finished is not None)[0]
+    if not whole:
         work = make_work(call, request, device, survey, options, layout)
     with SharedStore(
-        call, options.out, head, request.nodes, layout, options.resume
+        call, options.out, head, request.nodes, layout, options.resume, whole
     ) as store:
         if work is not None and not store.finished:
             units = work.cut(store.known_width(), layout)

@@ -9,7 +9,6 @@ were finished.
 import contextlib
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -25,16 +24,15 @@ from ...ranks.call import RankCall
 from ...ranks.collectives import Collectives
 from ...storage.assemble_hops import Part, byte_ranges, rows_of, write_range
 from ...storage.folder import is_whole
-from ...storage.free_disk import check_free
-from ...storage.hop_store import PARTS, StoredHops, StoreHead, open_hop_store
+from ...storage.free_disk import check_free, disk_of
+from ...storage.hop_store import StoredHops, StoreHead, open_hop_store
 from ...storage.manifest import STATE
-from ...storage.merge_hops import remove_store
+from ...storage.part_folders import part_columns, part_folder, remove_parts
 from ...storage.write_hops import StoreWriter, disk_bytes
 from .layout import RankLayout
 
 #: Seconds for which a rank waits to see what rank 0 has written.
 _SEEN_SECONDS = 15.0
-_NAME = re.compile(r"columns-(\d+)-(\d+)(?:-rows-(\d+)-of-(\d+))?")
 
 
 class SharedStore:
@@ -51,6 +49,8 @@ class SharedStore:
         What the store holds.
     nodes : Tensor or None
         The node of each row.
+    finished : bool
+        Whether rank 0 has found it whole. It is then only read.
     """
 
     def __init__(
@@ -61,12 +61,13 @@ class SharedStore:
         nodes: torch.Tensor | None,
         layout: RankLayout,
         resume: bool,
+        finished: bool,
     ):
         self._call, self._folder, self._layout = call, folder, layout
         self._head, self._nodes, self._resume = head, nodes, resume
         self._writer: StoreWriter | None = None
         self._stack = contextlib.ExitStack()
-        self.finished = False
+        self.finished = finished
 
     @property
     def _first(self) -> bool:
@@ -74,19 +75,21 @@ class SharedStore:
 
     def __enter__(self) -> "SharedStore":
         with self._stack as stack:
-            if self._first:
+            if self._first and not self.finished:
                 self._writer = stack.enter_context(
                     StoreWriter(
                         self._folder, self._head, self._nodes, self._resume,
                         by_rows=True,
                     )
                 )  # fmt: skip
-                (self._folder / PARTS).mkdir(exist_ok=True)
-            whole = self._writer is not None and self._writer.finished
-            self.finished = self._call.gather(whole)[0]
+                self.finished = self._writer.finished
+            self.finished = self._call.gather(self.finished)[0]
             self._check_shared()
-            if self._first and not self._resume:
-                self._remove_parts(lambda _: True)
+            if self._first and self.finished:
+                # Of ranks that were killed after the manifest was written.
+                # On a disk that is read-only they stay.
+                with contextlib.suppress(OSError):
+                    remove_parts(self._folder)
             self._stack = stack.pop_all()
         return self
 
@@ -120,27 +123,8 @@ class SharedStore:
 
     def known_width(self) -> int | None:
         """Give the width of the columns of parts that exist."""
-        widths = [last - first for first, last, _ in self._names().values()]
-        return max(widths, default=None)
-
-    def _names(self) -> dict[str, tuple[int, int, int]]:
-        """List the parts of this layout: columns and edge shard."""
-        found = {}
-        folder = self._folder / PARTS
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
-            match = _NAME.fullmatch(name)
-            if match is None:
-                continue
-            first, last, shard, shards = (int(g or 0) for g in match.groups())
-            if (shards or 1) == self._layout.edges and first < last:
-                found[name] = (first, last, shard)
-        return found
-
-    def _remove_parts(self, chosen: Callable[[str], bool]) -> None:
-        folder = self._folder / PARTS
-        for name in os.listdir(folder) if folder.is_dir() else ():
-            if _NAME.fullmatch(name) and chosen(name):
-                remove_store(folder / name)
+        found = part_columns(self._folder, self._layout.edges)
+        return max((last - first for first, last in found), default=None)
 
     def part_head(
         self, first: int, last: int, shard: int, rows: int
@@ -157,10 +141,8 @@ class SharedStore:
 
     def part_folder(self, first: int, last: int, shard: int) -> Path:
         """Give the folder of a part."""
-        name = f"columns-{first}-{last}"
-        if self._layout.edges > 1:
-            name += f"-rows-{shard}-of-{self._layout.edges}"
-        return self._folder / PARTS / name
+        shards = self._layout.edges
+        return part_folder(self._folder, first, last, shard, shards)
 
     def has_part(self, folder: Path) -> bool:
         """Tell whether a part was finished by an earlier run."""
@@ -183,7 +165,7 @@ class SharedStore:
                 for first, last in units
                 for shard in shards
             }
-            self._remove_parts(lambda name: name not in wanted)
+            remove_parts(self._folder, lambda name: name not in wanted)
             found = [
                 number
                 for number, (first, last) in enumerate(units)
@@ -192,14 +174,23 @@ class SharedStore:
                     for shard in shards
                 )
             ]
-            self._check_disk(sum(units[n][1] - units[n][0] for n in found))
+            self._check_disk(
+                sum(units[n][1] - units[n][0] for n in found),
+                # What a run that was killed has begun is used again.
+                sum(
+                    disk_of(self.part_folder(*units[n], shard))
+                    for n in found
+                    for shard in shards
+                ),
+            )
         return self._call.gather(found)[0]
 
-    def _check_disk(self, columns: int) -> None:
+    def _check_disk(self, columns: int, begun: int) -> None:
         rows, hops, _ = self._head.shape
         assert self._writer is not None
         size = self._writer.dtype.itemsize
         needed = disk_bytes((rows, hops, columns), size, False)
+        needed = max(0, needed - begun)
         check_free(self._folder, needed, "what ranks write beside the store")
 
     def claims(self, missing: list[int]) -> Iterator[int]:
@@ -245,9 +236,7 @@ class SharedStore:
             assert checksums is not None
             self._writer.adopt(checksums)
             self._writer.finish(counts)
-            self._remove_parts(lambda _: True)
-            with contextlib.suppress(OSError):
-                (self._folder / PARTS).rmdir()
+            remove_parts(self._folder)
         call.barrier("store")
 
     def open(self) -> StoredHops:

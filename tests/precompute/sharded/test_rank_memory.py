@@ -31,31 +31,51 @@ def folder(tmp_path_factory):
     return folder
 
 
-def _peak(folder, split, memory, stored):
+CASES = [
+    (split, stored)
+    for split in ("columns", "edges")
+    for stored in (True, False)
+]
+
+
+def _memory(stored):
+    return "80MiB" if stored else "160MiB"
+
+
+def _peaks(folder):
+    """Measure all cases, one after the other, on this rank."""
     graph, feat = DiskGraph(folder / "graph"), DiskFeatures(folder / "feat")
     small = torch.zeros(8, 64)
     block_aggregate(([0], [1]), small, 2, process_group=False)  # compiles
-    out = folder / f"{split}-{memory}" if stored else None
+    return [_peak(folder, graph, feat, *case) for case in CASES]
+
+
+def _peak(folder, graph, feat, split, stored):
+    out = folder / f"{split}-store" if stored else None
 
     def compute():
         return block_aggregate(
-            graph, feat, 2, split=split, memory=memory, out=out, resume=False,
-            shared=stored,
+            graph, feat, 2, split=split, memory=_memory(stored), out=out,
+            resume=False, shared=stored,
         )  # fmt: skip
 
     compute()  # compiles the rest
     return peak_memory(compute, maps_files=True)
 
 
-@pytest.mark.parametrize("split", ["columns", "edges"])
-@pytest.mark.parametrize("stored", [True, False])
-def test_a_rank_takes_no_more_than_its_memory(
-    folder, monkeypatch, split, stored
-):
-    for name, value in LIVE.items():
-        monkeypatch.setenv(name, value)
-    memory = "80MiB" if stored else "160MiB"
-    peaks = run_ranks(2, _peak, folder, split, memory, stored, spawn=True)
-    assert max(peaks) <= parse_bytes(memory)
+@pytest.fixture(scope="module")
+def peaks(folder):
+    """The peaks of two ranks, which are new processes, by case."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in LIVE.items():
+            patch.setenv(name, value)
+        first, second = run_ranks(2, _peaks, folder, spawn=True)
+    return dict(zip(CASES, map(max, first, second), strict=True))
+
+
+@pytest.mark.parametrize(("split", "stored"), CASES)
+def test_a_rank_takes_no_more_than_its_memory(peaks, split, stored):
+    memory, peak = parse_bytes(_memory(stored)), peaks[split, stored]
+    assert peak <= memory
     # Blocks are as wide as fit: most of the memory is used.
-    assert max(peaks) >= parse_bytes(memory) // 4
+    assert peak >= memory // 4
