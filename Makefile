@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-dgl2 lint upstream-check bench build clean
+.PHONY: demo test test-slow test-dgl2 lint upstream-check bench build docs docs-serve clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
@@ -22,6 +22,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/precompute.py
@@ -30,6 +31,26 @@ bench: $(VENV)/.bench
 
 build: $(VENV)/.installed
 	$(BIN)/python -m build
+
+# The site, in build/docs. Its tutorials run: this takes about a minute.
+docs: .venv-docs/.installed build/mathjax/tex-svg-full.js
+	.venv-docs/bin/python -m sphinx -b html -W --keep-going -q docs build/docs
+	@echo "The site is in build/docs/index.html."
+
+docs-serve: docs
+	.venv-docs/bin/python -m http.server --bind 127.0.0.1 --directory build/docs 8000
+
+.venv-docs/.installed: setup.py constraints.txt
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/pip install -q --disable-pip-version-check -c constraints.txt torch
+	.venv-docs/bin/pip install -q --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+# Math is drawn without a network: one file of MathJax goes into the site.
+build/mathjax/tex-svg-full.js:
+	mkdir -p build/mathjax
+	npm install --silent --no-save --prefix build/npm mathjax@3.2.2
+	cp build/npm/node_modules/mathjax/es5/tex-svg-full.js $@
 
 # torch first: DGL's other packages would draw in another build of it.
 $(VENV)/.installed: setup.py constraints.txt
@@ -44,7 +65,7 @@ $(VENV)/.bench: $(VENV)/.installed
 
 # DGL 2.1.0: with a torch it has no graphbolt library for, and with its own.
 TOOLS = hypothesis pyarrow pytest pytest-timeout pytest-xdist scipy
-NEEDS = matplotlib numba pandas psutil tqdm packaging optuna ogb
+NEEDS = matplotlib numba pandas psutil scikit-learn tqdm packaging optuna ogb
 
 .venv-dgl2-new/.installed:
 	$(PYTHON) -m venv .venv-dgl2-new
@@ -75,4 +96,4 @@ upstream-check: $(VENV)/.installed .venv-upstream/.installed
 	$(BIN)/python upstream/check.py "$(DGL)" --pylint .venv-upstream/bin/pylint
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache
+	rm -rf build dist docs/gallery *.egg-info .pytest_cache .ruff_cache .mypy_cache

@@ -18,6 +18,12 @@ setup(
     "that fit neither on the GPU nor in memory: a plugin for DGL",
     long_description=(HERE / "README.md").read_text(),
     long_description_content_type="text/markdown",
+    # The addresses of the repository and of the site go here as well, once
+    # they exist: see the list for releases in CONTRIBUTING.md.
+    project_urls={
+        "Paper": "https://arxiv.org/abs/2207.12000",
+        "DGL": "https://www.dgl.ai",
+    },
     license="Apache-2.0",
     license_files=["LICENSE"],
     packages=find_packages(include=["dgl_lc", "dgl_lc.*"]),
@@ -36,6 +42,8 @@ setup(
         "optuna>=3.5",
         "pandas>=2.0",
         "psutil>=5.8",
+        # Metrics of the validation.
+        "scikit-learn>=1.4",
         "tqdm>=4.60",
         # DGL imports it, but does not list it among its requirements.
         "packaging",
@@ -43,6 +51,7 @@ setup(
     extras_require={
         "dev": [
             "build",
+            "codespell",
             "hypothesis",
             "import-linter",
             "mypy",
@@ -50,7 +59,9 @@ setup(
             "onnxruntime>=1.20",
             "onnxscript>=0.5",
             "pyarrow>=14",
+            "pre-commit",
             "pytest",
+            "pytest-cov",
             "pytest-timeout",
             "pytest-xdist",
             "ruff",
@@ -64,6 +75,16 @@ setup(
             "and platform_machine == 'x86_64'",
         ],
         "bench": ["scipy", "torch_geometric"],
+        # Builds the site; pyarrow is for its tutorials.
+        "docs": [
+            "furo",
+            "myst-parser",
+            "pillow",
+            "pyarrow>=14",
+            "sphinx>=9",
+            "sphinx-copybutton",
+            "sphinx-gallery",
+        ],
         # Exports LC versions to ONNX, and runs them.
         "export": ["onnx>=1.17", "onnxruntime>=1.20", "onnxscript>=0.5"],
         # Reads csv and parquet files in dgl_lc.data.prepare.
@@ -73,7 +94,11 @@ setup(
     classifiers=[
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )
