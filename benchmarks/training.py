@@ -1,11 +1,13 @@
 """Measure training: the loader, LC versions and their originals, accuracy.
 
-    python benchmarks/training.py [--only loader dropout times accuracy]
+    python benchmarks/training.py [--only loader dropout times hops accuracy]
 
 loader: epochs through HopLoader, compared with batches that were gathered
 beforehand and with torch's DataLoader. dropout: our dropout on a CPU, compared
 with torch's, alone and in an epoch. times: seconds per epoch, and seconds to
-the same validation accuracy, on ogbn-arxiv's graph and on a denser one.
+the same validation accuracy, on ogbn-arxiv's graph and on a denser one. hops:
+seconds per epoch of GPRGNN and of its LC version, with all hops of a row or
+some of them per step, in float32 and within autocast.
 accuracy: LC versions compared with their originals on small real graphs, with
 several seeds.
 """
@@ -24,6 +26,7 @@ import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from dgl_lc.data import NodeData, block_model, load, power_law_graph
+from dgl_lc.experiments.originals import GPRGNN, with_self_loops
 from dgl_lc.experiments.train_one import train_model
 from dgl_lc.nn import LCGCN, LCGPRGNN, SGC
 from dgl_lc.nn.dropout import Dropout
@@ -301,6 +304,86 @@ def _mlp(model, h):
     return h
 
 
+# Hops that are drawn
+
+
+def bench_hops(args):
+    """Print epochs of GPRGNN and of its LC version with drawn hops.
+
+    An epoch is one pass of training and one of validation, as in fit. Batches
+    have 4096 nodes; GPRGNN makes one step on the whole graph.
+    """
+    data = arxiv_task(args)
+    if data is None:
+        return
+    print(
+        f"\n## Hops: {data}, hidden 256, K=5, minimum of {args.runs} epochs",
+        flush=True,
+    )
+    sizes = data.num_feats, 256, data.num_classes
+    hops = LCGPRGNN(*sizes).precompute(data.graph, data.feat)
+    calls = {}
+    for bits in ("float32", "bfloat16"):
+        model = GPRGNN(*sizes, dropout=0.5)
+        calls["GPRGNN", bits] = original_epoch(model, data, bits)
+        for count in (None, 3, 2, 1):
+            model = LCGPRGNN(*sizes, dropout=0.5, sampled_hops=count)
+            name = f"LCGPRGNN, hops: {count or 'all 6'}"
+            calls[name, bits] = lc_epoch(model, hops, data, bits)
+    times = by_turns(calls, args.runs)
+    for (name, bits), seconds in times.items():
+        print(
+            f"{name:21} {bits:9} {seconds:.3f} s per epoch: "
+            f"{times['GPRGNN', 'float32'] / seconds:.2f}x of GPRGNN in "
+            f"float32, {times['GPRGNN', bits] / seconds:.2f}x in {bits}"
+        )
+
+
+def precision_of(bits):
+    return torch.autocast("cpu", torch.bfloat16, enabled=bits == "bfloat16")
+
+
+def original_epoch(model, data, bits):
+    """Return what trains and validates an original for an epoch."""
+    graph = with_self_loops(data.graph)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def epoch():
+        model.train()
+        with precision_of(bits):
+            logits = model(graph, data.feat)[data.train].float()
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(logits, data.labels[data.train]).backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad(), precision_of(bits):
+            model(graph, data.feat)
+
+    return epoch
+
+
+def lc_epoch(model, hops, data, bits):
+    """Return what trains and validates an LC version for an epoch."""
+    train = HopLoader(hops, data.train, data.labels, 4096, shuffle=True)
+    valid = HopLoader(hops, data.valid, data.labels, 16384)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+    def epoch():
+        model.train()
+        for batch, labels in train:
+            with precision_of(bits):
+                logits = model(None, batch).float()
+            optimizer.zero_grad(set_to_none=True)
+            F.cross_entropy(logits, labels).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad(), precision_of(bits):
+            for batch, _ in valid:
+                model(None, batch)
+
+    return epoch
+
+
 # Accuracy
 
 #: Options of the models, the same for an original and its LC version.
@@ -394,6 +477,7 @@ SECTIONS = {
     "loader": bench_loader,
     "dropout": bench_dropout,
     "times": bench_times,
+    "hops": bench_hops,
     "accuracy": bench_accuracy,
 }
 

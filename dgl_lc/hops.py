@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_map
 
 from . import rowwise, swaps
 from .graph_counts import GraphCounts
+from .label_recipe import LabelRecipe
 from .needed_hops import (
     NOT_SHIFTED,
     Shifts,
@@ -125,6 +126,8 @@ class HopFeatures(NodeRows):
     _hop_axis = True
     #: How often the values were aggregated that these were computed from.
     _shifts: Shifts = NOT_SHIFTED
+    #: How they were made, if these are label features.
+    label_recipe: LabelRecipe | None = None
 
     def __init__(
         self,

@@ -194,7 +194,7 @@ class NodeRows:
         Parameters
         ----------
         ids : Tensor
-            Ids of nodes (not places of rows, where :attr:`nodes` is set), or
+            Ids of nodes (not places of rows, where ``nodes`` is set), or
             a mask with an entry for each node.
         """
         ids = self.node_ids(ids)

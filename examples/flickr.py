@@ -32,11 +32,14 @@ import time
 
 import torch
 from common import (
+    LATER,
     adam,
     choose,
     hop_features,
+    label_options,
     load_once,
     make_parser,
+    pair_with_labels,
     reads_hops,
     run,
     with_self_loops,
@@ -63,6 +66,7 @@ BEST = {
               "weight_decay": {"layers": 1e-4, "hidden": 1e-4,
                                "output": 1e-4, "att": 0.01},
               "K": 3, "num_layers": 3, "dropout": 0.7, "dropout2": 0.7},
+    **LATER,
     "GCN": {"lr": 0.02, "weight_decay": 1e-6,
             "num_layers": 2, "dropout": 0.0},
     "JKNet": {"lr": 0.01, "weight_decay": 1e-5,
@@ -80,6 +84,7 @@ def main(args):
 
     options = choose(BEST, args)
     lr, weight_decay = options.pop("lr"), options.pop("weight_decay")
+    options |= label_options(args, data)
     model = make_model(args.model, data, args.num_hidden, **options)
 
     start = time.perf_counter()
@@ -87,8 +92,12 @@ def main(args):
         seen = hop_features(
             model, data.train_graph, data.feat, data.train, args.memory
         )
+        seen = pair_with_labels(
+            args, model, seen, data, data.train, data.train_graph
+        )
         others = torch.cat([data.valid, data.test])
         unseen = hop_features(model, data.graph, data.feat, others, args.memory)
+        unseen = pair_with_labels(args, model, unseen, data, others)
         print(
             f"hops {model.hops} of {len(data.train):,} training nodes and "
             f"{len(others):,} others"

@@ -34,11 +34,14 @@ import time
 
 import torch
 from common import (
+    LATER,
     adam,
     choose,
     hop_features,
+    label_options,
     load_once,
     make_parser,
+    pair_with_labels,
     reads_hops,
     run,
     with_self_loops,
@@ -65,6 +68,7 @@ BEST = {
               "weight_decay": {"layers": 1e-5, "hidden": 0.001,
                                "output": 1e-4, "att": 0.001},
               "K": 3, "num_layers": 3, "dropout": 0.6, "dropout2": 0.5},
+    **LATER,
     "GCN": {"lr": 0.02, "weight_decay": 1e-7,
             "num_layers": 2, "dropout": 0.0},
     "JKNet": {"lr": 0.005, "weight_decay": 1e-7,
@@ -82,6 +86,7 @@ def main(args):
 
     options = choose(BEST, args)
     lr, weight_decay = options.pop("lr"), options.pop("weight_decay")
+    options |= label_options(args, data)
     model = make_model(args.model, data, args.num_hidden, **options)
 
     start = time.perf_counter()
@@ -89,8 +94,12 @@ def main(args):
         seen = hop_features(
             model, data.train_graph, data.feat, data.train, args.memory
         )
+        seen = pair_with_labels(
+            args, model, seen, data, data.train, data.train_graph
+        )
         others = torch.cat([data.valid, data.test])
         unseen = hop_features(model, data.graph, data.feat, others, args.memory)
+        unseen = pair_with_labels(args, model, unseen, data, others)
         print(
             f"hops {model.hops} of {len(data.train):,} training nodes and "
             f"{len(others):,} others"

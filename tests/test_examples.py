@@ -4,8 +4,12 @@ import difflib
 import gzip
 import importlib.util
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import dgl
@@ -15,7 +19,9 @@ import torch
 
 from dgl_lc import block_aggregate
 from dgl_lc.data import block_model, save_npz
+from dgl_lc.data.ogb import load_ogb
 from dgl_lc.nn.model import HopModel
+from dgl_lc.precompute import label_features
 from dgl_lc.testing.reference import dense_filter
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -39,7 +45,7 @@ FEW_EPOCHS = [
 def script(monkeypatch):
     """Load a script by its path, as Python does when it is run."""
     before = set(sys.modules)
-    beside = {"common", "datasets", "loop"}
+    beside = {"common", "datasets", "disk_run", "loop", "products_like"}
 
     def load(path):
         monkeypatch.syspath_prepend(str(path.parent))
@@ -447,6 +453,64 @@ def test_flags_go_before_the_best_parameters(
     )
 
 
+@SCRIPTS
+@pytest.mark.parametrize("model", ["GAMLP", "FSGNN"])
+def test_a_script_takes_label_features(
+    script, sources, monkeypatch, name, model
+):
+    module = script(EXAMPLES / f"{name}.py")
+    kept = {}
+
+    def spy(made, seen, *rest, **options):
+        kept.update(model=made, seen=seen)
+        kept["unseen"] = options.get("valid_inputs", seen)
+        groups = getattr(options.get("optimizer"), "param_groups", [])
+        kept["trained"] = sum(len(group["params"]) for group in groups)
+        return fit(made, seen, *rest, **options)
+
+    fit = module.fit
+    monkeypatch.setattr(module, "fit", spy)
+    flags = few(sources[name], "--model", model, "--labels", "2")
+    assert 0 <= module.main(module.parse_args(flags)) <= 1
+    assert kept["model"].config["label_hops"] == 2
+    if model == "FSGNN":
+        assert kept["trained"] == len(list(kept["model"].parameters()))
+    data = kept["seen"]
+    # Rows of training nodes are those of the graph that training sees.
+    loaded = getattr(module, "load_data", module.load)(sources[name])
+    graph = loaded.graph if name == "ogbn_arxiv" else loaded.train_graph
+    expected = label_features(
+        graph, loaded.labels, loaded.train, 2, num_classes=loaded.num_classes
+    )
+    found = data.labels.rows(loaded.train)
+    assert_rows(found, expected.rows(loaded.train))
+    unseen = kept["unseen"].labels.rows(loaded.test)
+    expected = label_features(
+        loaded.graph, loaded.labels, loaded.train, 2,
+        num_classes=loaded.num_classes,
+    )  # fmt: skip
+    assert_rows(unseen, expected.rows(loaded.test))
+
+
+def assert_rows(found, expected):
+    for own, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, other)
+
+
+@pytest.mark.parametrize("model", ["SAGN", "FSGNN"])
+def test_arxiv_in_stages_and_smoothed(script, sources, capsys, model):
+    module = script(EXAMPLES / "ogbn_arxiv.py")
+    flags = few(
+        sources["ogbn_arxiv"], "--model", model, "--labels", "--stages", "2",
+        "--threshold", "0",
+    )  # fmt: skip
+    plain = module.main(module.parse_args(flags))
+    assert "of 4 epochs" in capsys.readouterr().out
+    flags += ["--correct-and-smooth", "0.9,0.9"]
+    # Untrained models learn little in two epochs; the labels say much.
+    assert module.main(module.parse_args(flags)) > plain
+
+
 @pytest.mark.parametrize("name", ["flickr", "reddit"])
 @pytest.mark.parametrize("model", ["LCGPRGNN", "FSGNN", "JKNet"])
 def test_training_sees_the_training_graph_alone(
@@ -506,22 +570,145 @@ def test_the_training_loop_of_own_loop_learns(script):
     assert module.main(module.parse_args(flags)) > 0.5
 
 
-# ogbn_papers100m.py
+# ogbn_papers100m.py and ogbn_products.py
+
+PAPERS = ["--synthetic", "2e-5", "--feat-dim", "6", "--memory", "256MiB",
+          "--epochs", "2", "--num-hidden", "8"]  # fmt: skip
+PRODUCTS = ["--synthetic", "1e-4", "--feat-dim", "6", "--memory", "256MiB",
+            "--epochs", "2", "--num-hidden", "8"]  # fmt: skip
+STAGES = ["--labels", "2", "--stages", "2", "--threshold", "0"]
+
+
+def check_twice(module, flags, capsys):
+    """Run a script two times; the second time nothing is left to do."""
+    found = module.main(module.parse_args(flags))
+    assert all(0 <= score <= 1 for run in found for score in run)
+    text = capsys.readouterr().out
+    assert len(re.findall(r": \d+\.\d s, peak memory \d\.\d+ GiB", text)) >= 5
+    for name, value in module.PUBLISHED.items():
+        assert re.search(rf"  {re.escape(name)} +{value:.2f} %", text)
+    assert "says nothing about" in text
+    # Again: every stage is there already, training included.
+    assert module.main(module.parse_args(flags)) == found
+    again = capsys.readouterr().out
+    per_run = "test .* of training"
+    assert re.findall(per_run, again) == re.findall(per_run, text)
+    return found, text
 
 
 @pytest.mark.parametrize(
-    "model", ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN"]
+    "model",
+    ["SGC", "FSGNN", "LCGCN", "LCJKNet", "LCGPRGNN", "SIGN", "SAGN", "GAMLP"],
 )
 def test_papers100m_from_raw_files_to_a_model(script, model, tmp_path, capsys):
     module = script(EXAMPLES / "ogbn_papers100m.py")
-    flags = ["--root", str(tmp_path), "--synthetic", "2e-5", "--feat-dim",
-             "6", "--memory", "256MiB", "--epochs", "2", "--model", model,
-             "--runs", "2"]  # fmt: skip
-    found = module.main(module.parse_args(flags))
+    flags = ["--root", str(tmp_path), *PAPERS, "--model", model, "--runs", "2"]
+    found, text = check_twice(module, flags, capsys)
     assert len(found) == 2
-    assert all(0 <= score <= 1 for run in found for score in run)
-    text = capsys.readouterr().out
-    assert f"{module.PAPER[model][0]:.3f}" in text
-    assert "says nothing about papers100M" in text
-    # Again: every stage is there already, training included.
-    assert module.main(module.parse_args(flags)) == found
+    if model in module.PAPER:
+        assert f"{module.PAPER[model][0]:.3f}" in text
+
+
+@pytest.mark.parametrize("model", ["FSGNN", "GAMLP"])
+@pytest.mark.parametrize("soft", [[], ["--soft-labels"]])
+def test_papers100m_with_labels_in_stages(
+    script, model, soft, tmp_path, capsys
+):
+    module = script(EXAMPLES / "ogbn_papers100m.py")
+    flags = ["--root", str(tmp_path), *PAPERS, *STAGES, "--model", model, *soft]
+    _, text = check_twice(module, flags, capsys)
+    assert "  stage 2: 4 nodes joined, 2 epochs" in text
+    stores = [path.name for path in (tmp_path / "prepared").glob("*labels*")]
+    assert "labels-2" in stores
+    assert any("labels-stage2" in name for name in stores) == bool(soft)
+
+
+def test_soft_labels_need_labels_and_stages(script, capsys):
+    module = script(EXAMPLES / "ogbn_papers100m.py")
+    with pytest.raises(SystemExit):
+        module.parse_args(["--soft-labels", "--stages", "2"])
+    assert "--soft-labels also needs --labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("model", ["SAGN", "LCGPRGNN", "SGC"])
+def test_products_from_raw_files_to_a_model(script, model, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    module = script(EXAMPLES / "ogbn_products.py")
+    flags = ["--root", str(tmp_path), *PRODUCTS, *STAGES, "--model", model]
+    plain, text = check_twice(module, flags, capsys)
+    assert "ogbn_products" in os.listdir(tmp_path)
+    assert "  stage 2: 221 nodes joined, 2 epochs" in text
+    smoothed, _ = check_twice(module, [*flags, "--correct-and-smooth"], capsys)
+    assert smoothed[0][0] > plain[0][0]
+
+
+def test_files_like_products_are_read_as_they_were_generated(script, tmp_path):
+    pytest.importorskip("pyarrow")
+    module = script(EXAMPLES / "products_like.py")
+    home = module.write_products_like(tmp_path, 1e-4, 6)
+    data = load_ogb("ogbn-products", tmp_path)
+    expected = block_model(
+        245, 47, 6, avg_degree=2 * module.NUM_EDGES / module.NUM_NODES,
+        homophily=0.6, signal=1.7,
+        split=[size / module.NUM_NODES for size in module.SPLIT.values()],
+    )  # fmt: skip
+    assert data.graph.num_edges() == expected.graph.num_edges()
+    assert torch.equal(data.labels, expected.labels)
+    torch.testing.assert_close(data.feat, expected.feat, atol=1e-4, rtol=0)
+    for split in ("train", "valid", "test"):
+        assert torch.equal(getattr(data, split), getattr(expected, split))
+    # What is finished is kept; what is not is written again.
+    file = home / "raw" / "edge.csv.gz"
+    before = file.stat().st_mtime_ns
+    module.write_products_like(tmp_path, 1e-4, 6)
+    assert file.stat().st_mtime_ns == before
+    note = home / "generated.txt"
+    note.write_text(note.read_text().replace("finished\n", ""))
+    module.write_products_like(tmp_path, 1e-4, 6)
+    assert file.stat().st_mtime_ns > before
+    with pytest.raises(SystemExit, match="another task"):
+        module.write_products_like(tmp_path, 2e-4, 6)
+    note.unlink()
+    with pytest.raises(SystemExit, match="was not generated"):
+        module.write_products_like(tmp_path, 1e-4, 6)
+
+
+#: A line that a script prints when a stage begins, and seconds until a kill.
+MOMENTS = [
+    ("generate", 0.0),
+    ("sort edges", 0.05),
+    ("precompute hop", 0.05),
+    ("precompute label", 0.1),
+    ("train", 1.0),
+    ("predict", 0.0),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ogbn_papers100m", "ogbn_products"])
+def test_a_killed_script_resumes_to_the_same_result(name, tmp_path):
+    """Kill a script once in each stage, each time where it then is."""
+    given = PAPERS if name == "ogbn_papers100m" else PRODUCTS
+
+    def start(root):
+        flags = ["--root", str(root), *given, *STAGES, "--model", "GAMLP"]
+        return subprocess.Popen(
+            [sys.executable, str(EXAMPLES / f"{name}.py"), *flags],
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+
+    expected, _ = start(tmp_path / "whole").communicate()
+    for word, delay in MOMENTS:
+        process = start(tmp_path / "killed")
+        for line in process.stdout:
+            if word in line and line.endswith("…\n"):
+                time.sleep(delay)
+                break
+        process.kill()
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    found, _ = start(tmp_path / "killed").communicate()
+    assert "Here, on a generated graph" in expected
+    assert found.splitlines()[-2:] == expected.splitlines()[-2:]
+    scores = "run 0: test [^,]*, validation [^,]*,"
+    assert re.findall(scores, found) == re.findall(scores, expected)

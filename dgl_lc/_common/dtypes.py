@@ -56,6 +56,12 @@ VALUE_TYPES: dict[str, ValueType] = {
         _make("bfloat16", "<i2", "<u2", "<f4"),
     )
 }
+#: Types of rows in stores: integers are stored as well, but not computed with.
+STORED_TYPES: dict[str, ValueType] = {
+    **VALUE_TYPES,
+    "int64": _make("int64", "<i8", "<u8", "<i8"),
+    "int32": _make("int32", "<i4", "<u4", "<i4"),
+}
 _BY_TORCH = {found.torch: found for found in VALUE_TYPES.values()}
 
 #: All of them, for messages.
@@ -75,9 +81,21 @@ def find_type(dtype: th.dtype | str) -> ValueType | None:
     return _BY_TORCH.get(dtype)
 
 
+def find_stored_type(dtype: th.dtype | str) -> ValueType | None:
+    """As :func:`find_type`, with the integers that stores have.
+
+    >>> find_stored_type(th.int64).name
+    'int64'
+    """
+    if isinstance(dtype, str):
+        return STORED_TYPES.get(dtype)
+    named = {found.torch: found for found in STORED_TYPES.values()}
+    return named.get(dtype)
+
+
 def type_of(dtype: th.dtype | str) -> ValueType:
-    """As :func:`find_type`, for a type that was checked before."""
-    found = find_type(dtype)
+    """As :func:`find_stored_type`, for a type that was checked before."""
+    found = find_stored_type(dtype)
     if found is None:
         raise KeyError(dtype)
     return found

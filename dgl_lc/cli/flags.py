@@ -8,6 +8,7 @@ import them where they are needed.
 import argparse
 import math
 import os
+import re
 import stat
 import tempfile
 from pathlib import Path
@@ -50,6 +51,19 @@ def hop_count(text: str) -> int:
     return number
 
 
+def rank_split(text: str) -> str | tuple[int, int]:
+    """Read what ranks share (``--split``); for ``type=`` of a flag."""
+    if text in ("columns", "edges"):
+        return text
+    match = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(
+            f"should be columns, edges, or two numbers such as 4x16, got "
+            f"{text[:40]!r}"
+        )
+    return int(match[1]), int(match[2])
+
+
 def seed(text: str) -> int:
     """Read a random seed, from 0 to 2**63 - 1; for ``type=`` of a flag."""
     return _integer(text, 0)
@@ -77,6 +91,16 @@ def rate(text: str) -> float:
     if not 0 <= number < 1:
         raise argparse.ArgumentTypeError(
             f"should be at least 0 and below 1, got {text}"
+        )
+    return number
+
+
+def share(text: str) -> float:
+    """Read a number from 0 to 1; for ``type=`` of a flag."""
+    number = _finite(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(
+            f"should be between 0 and 1, got {text}"
         )
     return number
 

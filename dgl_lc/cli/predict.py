@@ -12,6 +12,7 @@ from .flags import (
     count,
     given_path,
     load_options,
+    non_negative_float,
     refuse,
 )
 from .ranks import check_on_first, one_after_the_other, ranks_of_launcher
@@ -43,12 +44,22 @@ def add_command(commands: Commands) -> None:
         help="hop store of the same data; rows that it does not have are "
         "computed (default: all are computed). An LC version needs the "
         "folder that lc.precompute has written")  # fmt: skip
+    add("--label-store", type=given_path,
+        help="store of the label features of a model that reads them, as "
+        "dgl-lc train --label-store has written it (default: they are "
+        "computed)")  # fmt: skip
     add("--nodes", default="all",
         help="nodes to predict: all, train, valid, test, or a file with one "
         "id per line (csv, txt) or an array of ids (npy) "
         "(default: %(default)s)")  # fmt: skip
     add("--probabilities", action="store_true",
         help="write the probability of each class as well")  # fmt: skip
+    add("--correct-and-smooth", nargs="?", const="0.8,0.8", type=_alphas,
+        metavar="ALPHA,ALPHA",
+        help="predict all nodes, and improve the predictions by the labels of "
+        "the training nodes: the errors there, and then the predictions, "
+        "spread over the graph, each by one of two rates from 0 to 1 "
+        "(default: 0.8,0.8)")  # fmt: skip
     add("--memory", help="memory budget of the rows that are computed, such "
         "as 8GiB (default: half of what is available)")  # fmt: skip
     add("--batch-size", type=count, default=16384,
@@ -62,12 +73,32 @@ def add_command(commands: Commands) -> None:
     parser.set_defaults(run=_run)
 
 
+def _alphas(text: str) -> dict[str, float]:
+    """Read the two rates of ``--correct-and-smooth``."""
+    first, comma, second = text.partition(",")
+    if not comma:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} should be two numbers, such as 0.8,0.6"
+        )
+    names = ("correction_alpha", "smoothing_alpha")
+    found = dict(zip(names, map(non_negative_float, (first, second)),
+                     strict=True))  # fmt: skip
+    if max(found.values()) > 1:
+        raise argparse.ArgumentTypeError(f"{text!r} should be from 0 to 1")
+    return found
+
+
 def _run(args: argparse.Namespace) -> int:
     from .._common.bytes import parse_bytes
 
     check_device(args.device)
     if args.memory is not None:
         parse_bytes(args.memory, "--memory")
+    if args.correct_and_smooth is not None and args.probabilities:
+        refuse(
+            "--probabilities: what --correct-and-smooth computes are scores, "
+            "which are no probabilities. Omit one of them."
+        )
     with ranks_of_launcher() as ranks:
         return _predict(args, ranks)
 
@@ -87,11 +118,15 @@ def _check_out(args: argparse.Namespace) -> None:
 
 def _predict(args: argparse.Namespace, ranks: "Ranks | None") -> int:
     check_on_first(ranks, "predict", lambda: _check_out(args))
+    if ranks is not None and args.correct_and_smooth is not None:
+        refuse("--correct-and-smooth runs in one process: start no ranks.")
 
     from ..data import open_data
     from ..nn.model import HopModel
     from ..precompute import open_store
     from ..training import load_model, write_predictions
+    from ..training.label_inputs import open_label_store, reads_labels
+    from ..training.smoothed_predictions import write_smoothed
     from ..training.task_store import open_task_store
     from ..training.trained_on import check_same_task
 
@@ -102,6 +137,18 @@ def _predict(args: argparse.Namespace, ranks: "Ranks | None") -> int:
     )
     print(data, flush=True)
     rows: Any = None
+    label_rows: Any = None
+    if reads_labels(model):
+        if model.label_recipe is None:
+            refuse(
+                f"--model {args.model} reads label features, but the file does "
+                f"not say how they were made: train it with dgl-lc train "
+                f"--labels, or with fit on with_labels(...), and save it again."
+            )
+        if args.label_store is not None:
+            label_rows = open_label_store(args.label_store, model, data)
+    elif args.label_store is not None:
+        refuse("--label-store is for models that read label features: omit it.")
     if isinstance(model, HopModel):
         # A store of other data would be another error, of less help.
         check_same_task(model, data)
@@ -109,12 +156,20 @@ def _predict(args: argparse.Namespace, ranks: "Ranks | None") -> int:
             rows = open_task_store(args.store, model, data)
     elif args.store is not None:
         rows = open_store(args.store)
-    found = write_predictions(
-        model, data, args.out, nodes=_nodes(args.nodes, data), rows=rows,
-        class_names=known.class_names,
-        probabilities=args.probabilities, memory=args.memory,
-        batch_size=args.batch_size, device=args.device,
-    )  # fmt: skip
+    options: dict[str, Any] = {
+        "nodes": _nodes(args.nodes, data), "rows": rows,
+        "label_rows": label_rows, "class_names": known.class_names,
+        "memory": args.memory, "batch_size": args.batch_size,
+        "device": args.device,
+    }  # fmt: skip
+    if args.correct_and_smooth is None:
+        found = write_predictions(
+            model, data, args.out, probabilities=args.probabilities, **options
+        )
+    else:
+        found = write_smoothed(
+            model, data, args.out, smoothing=args.correct_and_smooth, **options
+        )
     print(found)
     return 0
 

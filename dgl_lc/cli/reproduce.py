@@ -39,6 +39,7 @@ def add_command(commands: Commands) -> None:
         parts.choices[name].set_defaults(run=_run_study, what=name, kept=_KEPT)
     _add_papers100m(parts)
     _add_schemes(parts)
+    _add_today(parts)
 
 
 def _add_study(parser: argparse.ArgumentParser) -> None:
@@ -170,5 +171,56 @@ def _run_schemes(args: argparse.Namespace) -> int:
     reproduce_schemes(
         args.data, args.nodes, ResultsFolder(args.out), K=args.hops,
         columns=args.columns, memory=memory, runs=args.runs,
+    )  # fmt: skip
+    return 0
+
+
+def _add_today(parts: Commands) -> None:
+    parser = parts.add_parser(
+        "today",
+        help="table of models old and new, with and without labels, "
+        "self-training and Correct and Smooth",
+    )
+    add = parser.add_argument
+    add("--data", nargs="+", required=True,
+        help="names of data sets, or their files")  # fmt: skip
+    add("--models", nargs="+", metavar="MODEL",
+        help="names of the models, such as 'GAMLP (jk)' (default: "
+        "all)")  # fmt: skip
+    add_seeds_flag(parser)
+    add("--trials", type=small_count, default=12,
+        help="number of trials of every model, with and without each piece "
+        "(default: %(default)s)")  # fmt: skip
+    add(
+        "--minutes",
+        type=positive_float,
+        help="start no training after so many minutes (default: no limit)",
+    )
+    for flag, kind, default, text in (
+        ("--epochs", count, 200, "maximum number of epochs"),
+        ("--patience", count, 40,
+         "stop after this many epochs without a better validation metric"),
+        ("--batch-size", count, 4096, "nodes per mini-batch"),
+    ):  # fmt: skip
+        add(flag, type=kind, default=default,
+            help=f"{text} (default: %(default)s)")  # fmt: skip
+    add_results_flag(parser)
+    parser.set_defaults(run=_run_today, kept=_KEPT)
+
+
+def _run_today(args: argparse.Namespace) -> int:
+    from ..experiments.results_folder import ResultsFolder
+    from ..experiments.today import Today, reproduce_today
+    from ..experiments.today_space import ENTRANTS, contests
+
+    models = args.models or list(ENTRANTS)
+    contests(models)
+    check_output_folder(args.out, "--out")
+    reproduce_today(
+        Today(
+            args.data, ResultsFolder(args.out), models, args.seeds,
+            args.trials, None if args.minutes is None else 60 * args.minutes,
+            training_options(args),
+        )
     )  # fmt: skip
     return 0

@@ -27,6 +27,10 @@ _PHRASES = (
     ("add_reverse", r"\bomit add_reverse\b", "omit --add-reverse"),
     ("ranks", r"\bsplit=\((\d+), (\d+)\)", r"--split \1x\2"),
     ("ranks", r"\bsplit='(\w+)'", r"--split \1"),
+    ("not_shared", r"\bsplit=\((\d+), (\d+)\)", r"--split \1x\2"),
+    ("not_shared", r"\bsplit='(\w+)'", r"--split \1"),
+    ("not_shared", r"\bshared=False\b", "--not-shared"),
+    ("not_shared", r"(?<![-\w])out=", "--out="),
     ("host_disk", r"\bhost_disk=", "--host-disk="),
     ("memory", r"(?<![-\w])memory=", "--memory="),
 )

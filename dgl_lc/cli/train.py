@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..experiments.model_names import HOP_MODELS, ORIGINALS
+from .fit_flags import add_fit_flags, check_fit_flags, fit_options
 from .flags import (
     NORMS,
     Commands,
@@ -37,9 +38,17 @@ _MODEL_OPTIONS = {
     "mode": "mode",
     "alpha": "alpha",
     "dprate": "dprate",
+    "input_dropout": "input_dropout",
+    "attention_dropout": "attention_dropout",
+    "num_heads": "num_heads",
+    "normalization": "normalization",
+    "residual": "residual",
+    "sampled_hops": "sampled_hops",
     "norm": "norm",
     "self_loop": "self_loop",
 }
+#: Nodes whose hop attention is drawn, at most.
+_ATTENTION_ROWS = 2000
 #: Files that the command writes, by their flags.
 _FILES = ("checkpoint", "save", "history", "plots")
 
@@ -77,10 +86,19 @@ def add_command(commands: Commands) -> None:
         ("--dropout", rate, "dropout rate of the model"),
         ("--num-layers", hop_count, "number of layers of the model"),
         ("--hops", hop_count, "last hop of the model, K"),
-        ("--mode", str, "how JKNet combines its layers: cat or max"),
+        ("--mode", str, "how JKNet combines its layers, cat or max; what "
+         "GAMLP's attention refers to, recursive or jk"),
         ("--alpha", non_negative_float, "teleport probability of GPRGNN and "
          "APPNP"),
         ("--dprate", rate, "GPRGNN's dropout rate before the propagation"),
+        ("--input-dropout", rate, "dropout rate of the features"),
+        ("--attention-dropout", rate, "dropout rate of the weights of hops, "
+         "of SAGN and GAMLP"),
+        ("--num-heads", count, "number of attention heads of SAGN"),
+        ("--normalization", str, "normalisation of hidden layers: batch, "
+         "layer or, for FSGNN, l2"),
+        ("--sampled-hops", count, "number of hops of each row that a step of "
+         "LCGPRGNN reads, drawn at random (default: all)"),
         ("--norm", str, f"norm of the model's filter: {', '.join(NORMS)}"),
         ("--device", str, "device to train on, such as cpu or cuda"),
         ("--store", given_path, "hop store of the same data, made before: "
@@ -88,15 +106,18 @@ def add_command(commands: Commands) -> None:
         ("--hops-out", given_path, "folder to write the computed hop features "
          "to and to read them from, for data whose hop features do not fit "
          "in memory; it is kept, and a later --store"),
+        ("--label-store", given_path, "with --labels: folder to write the "
+         "label features to and to read them from (default: in memory)"),
         ("--memory", str, "memory budget of the precomputation, such as 8GiB"),
         ("--checkpoint", given_path, "file to save the training state in, and "
          "to resume from after an interruption"),
         ("--save", given_path, "file to save the trained model in, for "
          "dgl-lc predict"),
-        ("--history", given_path, "csv file to save loss, accuracy and seconds "
+        ("--history", given_path, "csv file to save loss, metric and seconds "
          "of each epoch in"),
-        ("--plots", given_path, "image file to draw loss and accuracy over "
-         "epochs in (png, pdf or svg), or a folder for training.png"),
+        ("--plots", given_path, "image file to draw loss and metric over "
+         "epochs in, and the weights of hops if the model has any (png, pdf "
+         "or svg), or a folder for training.png"),
     ]  # fmt: skip
     for flag, kind, text in optional:
         # Without a default, so that the model's own default holds.
@@ -110,14 +131,22 @@ def add_command(commands: Commands) -> None:
         "every node one self-loop",
     )  # fmt: skip
     parser.add_argument(
+        "--residual", action=argparse.BooleanOptionalAction,
+        default=argparse.SUPPRESS,
+        help="whether the model adds a linear map of hop 0",
+    )  # fmt: skip
+    parser.add_argument(
+        "--labels", type=count, nargs="?", const=3, metavar="HOPS",
+        default=argparse.SUPPRESS,
+        help="let the model read label features as well: this many hops of "
+        "the training labels, in which no node sees its own (default: 3)",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-resume", action="store_true",
         help="begin at the first epoch and replace the checkpoint, instead of "
         "resuming from it",
     )  # fmt: skip
-    parser.add_argument(
-        "--monitor", choices=["loss", "accuracy"], default="loss",
-        help="validation figure that has to improve (default: %(default)s)",
-    )  # fmt: skip
+    add_fit_flags(parser)
     add_reverse_flag(parser)
     parser.set_defaults(
         run=_run,
@@ -147,18 +176,24 @@ def _train(
     print(data, flush=True)
     _check_source(given, data)
     precompute = {"memory": given.get("memory"), "out": given.get("hops_out")}
+    labels = {}
+    if "labels" in given:
+        labels = {
+            "label_feats": data.num_classes, "label_hops": given["labels"]
+        }  # fmt: skip
     result = train_model(
         args.model, data, hid_feats=args.hid_feats, seed=args.seed,
         options={
             option: given[flag]
             for flag, option in _MODEL_OPTIONS.items()
             if flag in given
-        },
+        } | labels,
         precompute={k: v for k, v in precompute.items() if v is not None},
-        store=given.get("store"),
+        store=given.get("store"), label_store=given.get("label_store"),
+        attention_rows=_ATTENTION_ROWS if "plots" in given else 0,
         epochs=args.epochs, patience=args.patience,
         batch_size=args.batch_size, lr=args.lr,
-        weight_decay=args.weight_decay, monitor=args.monitor,
+        weight_decay=args.weight_decay, **fit_options(given),
         resume=not args.no_resume, device=given.get("device"),
         checkpoint=given.get("checkpoint"),
     )  # fmt: skip
@@ -173,6 +208,13 @@ def _train(
     print(result.fit)
     if len(data.test):
         print(f"test accuracy {result.test_accuracy:.4f}")
+        if result.fit.metric != "accuracy":
+            print(f"test {result.fit.metric} {result.test_metric:.4f}")
+    if given["soft_labels"]:
+        from ..experiments.stage_labels import stage_folder
+
+        stage = int(result.fit.history.stage[result.fit.best_epoch])
+        print(f"label features: {stage_folder(given['label_store'], stage)}")
     if ranks is None or ranks.rank == 0:
         _write_outputs(given, data, result)
     return 0
@@ -184,10 +226,11 @@ def _check_flags(given: dict[str, Any]) -> None:
     from ..experiments.named_models import MODELS, check_names, option_names
     from ..nn.model import HopModel
 
+    check_fit_flags(given)
     name = given["model"]
     check_names([name], list(MODELS))
     if not issubclass(MODELS[name], HopModel):
-        for flag in ("save", "store", "hops_out"):
+        for flag in ("save", "store", "hops_out", "labels"):
             if flag in given:
                 refuse(
                     f"--{flag.replace('_', '-')}: {name} is an original, "
@@ -217,6 +260,8 @@ def _check_flags(given: dict[str, Any]) -> None:
             "--store and --hops-out: give one of them, a store that exists or "
             "a folder to write one to."
         )
+    if "label_store" in given and "labels" not in given:
+        refuse("--label-store is for runs with --labels: add that, or omit it.")
     if given["no_resume"] and "checkpoint" not in given:
         refuse("--no-resume is for runs with --checkpoint: add that, or omit "
                "it.")  # fmt: skip
@@ -246,8 +291,9 @@ def _check_outputs(given: dict[str, Any]) -> None:
     for name, check in checks.items():
         if name in given:
             check(given[name])
-    if "hops_out" in given:
-        check_output_folder(given["hops_out"], "--hops-out")
+    for flag in ("hops_out", "label_store"):
+        if flag in given:
+            check_output_folder(given[flag], f"--{flag.replace('_', '-')}")
 
 
 def _figure_file(path: Path) -> Path:
@@ -265,7 +311,7 @@ def _check_source(
     given: dict[str, Any], data: "NodeData | DiskData"
 ) -> None:  # fmt: skip
     """Refuse a store for a task that needs two of them."""
-    for flag in ("store", "hops_out"):
+    for flag in ("store", "hops_out", "label_store"):
         if flag in given and getattr(data, "inductive", False):
             refuse(
                 f"--{flag.replace('_', '-')}: {data.name} is inductive, so "
@@ -289,7 +335,9 @@ def _write_outputs(
     if "history" in given:
         result.fit.write_history(given["history"])
     if "plots" in given:
-        training_curves(result.fit, given["plots"], result.name)
+        training_curves(
+            result.fit, given["plots"], result.name, result.attention
+        )
     for name in ("save", "history", "plots"):
         if name in given:
             print(f"saved: {given[name]}")

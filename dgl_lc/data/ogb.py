@@ -11,7 +11,7 @@ from dgl import DGLError
 
 from ..storage.csv_file import read_tables
 from ..storage.numpy_files import check_range
-from .node_data import NodeData, errors_name
+from .node_data import SPLITS, NodeData, errors_name
 from .ogb_download import OgbDataset, find_files
 from .undirected import both_directions
 
@@ -67,23 +67,28 @@ def load_ogb(
         raise DGLError(
             f"name={name!r} is not known: choose one of {', '.join(DATASETS)}."
         )
-    dataset = DATASETS[key]
-
-    def wanted(home: Path) -> list[Path]:
-        splits = dataset.split_files(home).values()
-        return [*_raw_files(home), *splits]
-
-    home = find_files(key, dataset, Path(folder), wanted)
-    return _read(key, home, add_reverse)
+    return _read(key, find_csv(key, Path(folder)), add_reverse)
 
 
-def _raw_files(home: Path) -> list[Path]:
-    return [home / "raw" / f"{name}.csv.gz" for name in _RAW]
+def find_csv(name: str, folder: Path) -> dict[str, Path]:
+    """Find the files of a dataset by name, or download them.
 
-
-def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
+    Those of the split are called train, valid and test.
+    """
     dataset = DATASETS[name]
-    edge, node_feat, node_label, num_node_list = _raw_files(home)
+
+    def files(home: Path) -> dict[str, Path]:
+        raw = {part: home / "raw" / f"{part}.csv.gz" for part in _RAW}
+        return raw | dataset.split_files(home)
+
+    home = find_files(
+        name, dataset, folder, lambda home: list(files(home).values())
+    )
+    return files(home)
+
+
+def _read(name: str, files: dict[str, Path], add_reverse: bool) -> NodeData:
+    edge, node_feat, node_label, num_node_list = (files[raw] for raw in _RAW)
     counts = read_csv(num_node_list, np.int64, columns=1)
     if len(counts) != 1:
         raise DGLError(
@@ -107,10 +112,12 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
     if add_reverse:
         source, target = both_directions(source, target, n)
     splits: dict[str, Any] = {
-        split: torch.from_numpy(read_csv(path, np.int64, columns=1)[:, 0])
-        for split, path in dataset.split_files(home).items()
+        split: torch.from_numpy(
+            read_csv(files[split], np.int64, columns=1)[:, 0]
+        )
+        for split in SPLITS
     }
-    with errors_name(home):
+    with errors_name(edge.parents[1]):
         return NodeData(
             graph=dgl.graph(
                 (
@@ -121,7 +128,7 @@ def _read(name: str, home: Path, add_reverse: bool) -> NodeData:
             ),
             feat=torch.from_numpy(feat),
             labels=torch.from_numpy(labels),
-            num_classes=dataset.num_classes,
+            num_classes=DATASETS[name].num_classes,
             name=name,
             inductive=False,
             **splits,

@@ -1,7 +1,7 @@
-"""Tasks of the Open Graph Benchmark in its binary files, on disk throughout.
+"""Tasks of the Open Graph Benchmark on disk throughout.
 
-ogbn-papers100M is 57 GB of features and 26 GB of edges. Nothing here loads
-a file whole.
+ogbn-papers100M is 57 GB of features and 26 GB of edges, in binary files; the
+others are csv files. Nothing here loads a file whole.
 """
 
 import os
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from dgl import DGLError
 
@@ -24,9 +25,12 @@ from ..storage.npz_stream import Member
 from ..storage.sort_edges import build_disk_graph
 from ..storage.sort_memory import Budget
 from ..storage.write_features import feature_source, write_features
+from . import ogb
 from .disk_data import FILES, KIND, DiskData
 from .disk_labels import split_room, write_labels, write_split
+from .node_data import SPLITS
 from .ogb_download import OgbDataset, find_files
+from .prepare_task import prepare
 
 #: Those that OGB stores as binary files, with one graph.
 DATASETS = {
@@ -48,7 +52,7 @@ def prepare_ogb(
     consume_raw: bool = False,
     progress: bool | None = None,
 ) -> DiskData:
-    """Turn OGB's binary files into a task on disk, in bounded memory.
+    """Turn OGB's raw files into a task on disk, in bounded memory.
 
     Where they are missing, OGB's own functions download them. What is
     finished is kept: a killed run resumes where it stopped, and a second
@@ -62,21 +66,23 @@ def prepare_ogb(
     out : path
         The folder to write: ``graph``, ``feat``, labels and split.
     name : str, optional
-        ogbn-papers100M.
+        ogbn-papers100M (the default), ogbn-products or ogbn-arxiv. The last
+        two are csv files, and need ``pip install "dgl-lc[tables]"``.
     memory : int or str, optional
         What may be allocated, beside the ids of the split, which the result
         holds.
     add_reverse, drop_loops : bool, optional
         As in :func:`dgl_lc.data.build_disk_graph`. The files have one
-        direction, citations.
+        direction: citations, or the half of an undirected graph, which OGB
+        completes for ogbn-products.
     dtype : torch.dtype, optional
         The type of the features: float32, float16 or bfloat16.
     width : int, optional
-        Columns in a file of features.
+        Columns in a file of features; of ogbn-papers100M alone.
     consume_raw : bool, optional
         Whether to free ``raw/data.npz``, part by part where the system can,
         and to delete it once graph and features are written. For small
-        disks.
+        disks; of ogbn-papers100M alone.
     progress : bool, optional
         Whether to show progress bars. Default: in a terminal, if it takes a
         while.
@@ -86,10 +92,21 @@ def prepare_ogb(
     DiskData
         The task, with OGB's split.
     """
+    if name in ogb.DATASETS:
+        if consume_raw:
+            raise DGLError(
+                f"consume_raw is for ogbn-papers100M: the files of {name} are "
+                f"small. Omit it."
+            )
+        return _prepare_csv(
+            name, Path(root), Path(out), add_reverse=add_reverse,
+            drop_loops=drop_loops, dtype=dtype, memory=memory,
+            progress=progress,
+        )  # fmt: skip
     if name not in DATASETS:
         raise DGLError(
-            f"name={name!r} is not known: choose one of {', '.join(DATASETS)}. "
-            f"Smaller ones are read by load_ogb."
+            f"name={name!r} is not known: choose one of "
+            f"{', '.join([*DATASETS, *ogb.DATASETS])}."
         )
     check_output(Path(out), KIND, FILES, resume=True)
     # Before the hours that the edges take.
@@ -148,6 +165,23 @@ def prepare_ogb(
     _check_rows(data, feat.shape[0], graph.num_nodes())
     _labels_and_split(name, home, Path(out), graph, feat, memory)
     return DiskData(out)
+
+
+def _prepare_csv(name: str, root: Path, out: Path, **options: Any) -> DiskData:
+    """Turn OGB's csv files into a task on disk."""
+    files = ogb.find_csv(name, root)
+    data = prepare(
+        files["edge"], files["node-feat"], out, labels=files["node-label"],
+        split={split: files[split] for split in SPLITS},
+        columns={"id": ""}, header=False, delimiter=",", **options,
+    )  # fmt: skip
+    counts = ogb.read_csv(files["num-node-list"], np.int64, columns=1)
+    if counts.tolist() != [[data.graph.num_nodes()]]:
+        raise DGLError(
+            f"{files['num-node-list']} says {counts.tolist()}, but "
+            f"{files['node-feat']} has {data.graph.num_nodes()} rows."
+        )
+    return data
 
 
 def _step(

@@ -147,7 +147,10 @@ def make_optimizer(
         return None
     parts: dict[str, list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        parts.setdefault(name.split(".")[0], []).append(parameter)
+        part = name.split(".")[0]
+        # The norms of FSGNN's layers, which only some normalizations have.
+        part = "layers" if part == "norms" else part
+        parts.setdefault(part, []).append(parameter)
     if set(groups) != set(parts):
         raise DGLError(
             f"groups are for {', '.join(groups)}, but "

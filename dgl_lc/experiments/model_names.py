@@ -10,7 +10,7 @@ ORIGINALS = ["GCN", "JKNet", "GPRGNN", "MLP"]
 #: Models on hop features: the whole models of :mod:`dgl_lc.nn`.
 HOP_MODELS = [
     "LCGCN", "LCJKNet", "LCGPRGNN", "LCAPPNP", "LCMixHop", "LCH2GCN", "SGC",
-    "SIGN", "FSGNN",
+    "SIGN", "FSGNN", "SAGN", "GAMLP",
 ]  # fmt: skip
 
 #: The LC versions that lc_transform makes, and their originals.
@@ -22,10 +22,12 @@ SHADOW = "ShaDow-GAT"
 #: All models that can be run.
 NAMES = [*ORIGINALS, *HOP_MODELS, *AUTOMATIC, SHADOW]
 
-#: The models of the paper's tables, and the LC versions by lc_transform.
+#: The models of the paper's tables, later models on the same hop features, and
+#: the LC versions by lc_transform.
 TABLE_MODELS = [
-    "GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "LCGCN", "LCJKNet",
-    "LCGPRGNN", "autoGCN", "autoJKNet", "autoGPRGNN", "LCAPPNP", "LCMixHop",
+    "GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "SAGN", "GAMLP", "LCGCN",
+    "LCJKNet", "LCGPRGNN", "autoGCN", "autoJKNet", "autoGPRGNN", "LCAPPNP",
+    "LCMixHop",
 ]  # fmt: skip
 
 #: The models of the paper's table of ogbn-papers100M that did not run out of

@@ -12,6 +12,7 @@ from torch import nn
 from .. import nn as models
 from .._common.bytes import require_memory
 from ..data import DiskData, NodeData
+from ..nn.model import HopModel
 from . import originals
 from .closest_name import did_you_mean
 from .model_names import AUTOMATIC, HOP_MODELS, NAMES, ORIGINALS
@@ -54,11 +55,21 @@ def option_names(name: str) -> list[str]:
     """Return the names of a model's options, without those of its sizes."""
     sizes = ("self", "in_feats", "hid_feats", "out_feats")
     signature = inspect.signature(MODELS[name].__init__).parameters
-    return [
+    own = [
         option
         for option, found in signature.items()
-        if option not in sizes and found.kind is not found.VAR_POSITIONAL
+        if option not in sizes
+        and found.kind not in (found.VAR_POSITIONAL, found.VAR_KEYWORD)
     ]
+    if any(found.kind is found.VAR_KEYWORD for found in signature.values()):
+        # Options of all models on hop features, which are passed on.
+        shared = inspect.signature(HopModel.__init__).parameters.values()
+        own += [
+            found.name
+            for found in shared
+            if found.kind is found.KEYWORD_ONLY and found.name not in own
+        ]
+    return own
 
 
 def make_model(

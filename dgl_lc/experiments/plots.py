@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pandas as pd
 from dgl import DGLError
 
 from .._common.file_access import open_regular, replace_buffered
 from ..training import Fit
+from ..training.metrics import CLASS_METRICS
 from .train_one import TrainedModel
 
 #: Is written to a figure's file, so that it is known as ours.
@@ -46,7 +48,9 @@ def accuracy_over_time(
 
 #: The order of the colours; an LC version has the colour of its original.
 _FAMILIES = ["GCN", "JKNet", "GPRGNN", "SGC", "FSGNN", "SIGN", "APPNP",
-             "MixHop", "H2GCN", "ShaDow-GAT"]  # fmt: skip
+             "MixHop", "H2GCN", "ShaDow-GAT", "SAGN", "GAMLP"]  # fmt: skip
+#: Matplotlib's cycle has ten colours; two more, and one for other models.
+_COLOURS = [*(f"C{place}" for place in range(10)), "black", "gold", "grey"]
 
 
 def validation_over_time(
@@ -64,7 +68,8 @@ def validation_over_time(
     shown = {r["model"]: shown[r["model"]] for r in records}
     for name, record in shown.items():
         family = name.removeprefix("LC").removeprefix("auto")
-        place = _FAMILIES.index(family) if family in _FAMILIES else 9
+        place = _FAMILIES.index(family) if family in _FAMILIES else -1
+        colour = _COLOURS[place]
         style = "-" if name.startswith("LC") else "--"
         style = ":" if name.startswith("auto") else style
         if not {f"LC{family}", f"auto{family}"} & set(shown):
@@ -76,10 +81,10 @@ def validation_over_time(
         # The best so far, since the accuracy of single epochs varies much on
         # small validation sets.
         best = [max(valid[: i + 1]) for i in range(len(valid))]
-        axes.plot(seconds, best, style, color=f"C{place}", label=name, lw=1.4)
+        axes.plot(seconds, best, style, color=colour, label=name, lw=1.4)
         kept = record["best_epoch"] - 1
         if 0 <= kept < len(seconds):
-            axes.plot(seconds[kept], valid[kept], "o", color=f"C{place}", ms=4)
+            axes.plot(seconds[kept], valid[kept], "o", color=colour, ms=4)
     axes.set_ylabel("best validation accuracy so far (%)")
     _save_course(figure, axes, path, title)
 
@@ -106,13 +111,27 @@ def bars(
     figure.savefig(path, dpi=150)
 
 
-def training_curves(fit: Fit, path: Path, title: str = "") -> None:
-    """Draw loss and accuracy over epochs; a line marks the best epoch.
+def training_curves(
+    fit: Fit,
+    path: Path,
+    title: str = "",
+    attention: pd.DataFrame | None = None,
+) -> None:
+    """Draw loss and metric over epochs; a line marks the best epoch.
 
-    A file that exists is replaced if it is such a figure.
+    A file that exists is replaced if it is such a figure. Beside the curves
+    is drawn how much the model weighs each hop, if ``attention`` is given: a
+    column for each hop, and a row for each node.
     """
     check_figure(path)
     figure, axes = _figure(7, 4)
+    if attention is not None and attention.empty:
+        attention = None
+    if attention is not None:
+        figure.set_size_inches(11, 4)
+        grid = figure.add_gridspec(1, 2, width_ratios=(7, 4))
+        axes.set_subplotspec(grid[0])
+        _draw_attention(figure.add_subplot(grid[1]), attention)
     history = fit.history
     # One epoch is a point, which no line shows.
     marker = "o" if len(history) == 1 else ""
@@ -124,16 +143,18 @@ def training_curves(fit: Fit, path: Path, title: str = "") -> None:
     axes.set_xlabel("epoch")
     _integer_ticks(axes)
     axes.set_ylabel("loss")
-    accuracy = axes.twinx()
-    accuracy.plot(
-        history.index, 100 * history.valid_accuracy, "C2", marker=marker,
-        label="validation accuracy",
+    # Shares are shown in percent; errors and functions are not shares.
+    share = fit.metric in CLASS_METRICS
+    metric = axes.twinx()
+    metric.plot(
+        history.index, (100 if share else 1) * history[f"valid_{fit.metric}"],
+        "C2", marker=marker, label=f"validation {fit.metric}",
     )  # fmt: skip
-    accuracy.set_ylabel("accuracy (%)")
+    metric.set_ylabel(f"{fit.metric} (%)" if share else fit.metric)
     axes.axvline(fit.best_epoch, color="grey", lw=0.8, label="best epoch")
     if title:
         axes.set_title(title)
-    _legend_below(figure, columns=4)
+    _legend_below(figure, columns=4 if attention is None else 5)
     kind = path.suffix[1:]
     owner = "Software" if kind == "png" else "Creator"
 
@@ -141,6 +162,34 @@ def training_curves(fit: Fit, path: Path, title: str = "") -> None:
         figure.savefig(file, dpi=150, format=kind, metadata={owner: _OWNER})
 
     replace_buffered(path, write)
+
+
+def _draw_attention(axes: Any, attention: pd.DataFrame) -> None:
+    """Draw the weight of each hop: over all nodes, or one for all."""
+    names = list(attention.columns)
+    places = list(range(len(names)))
+    values = attention.to_numpy()
+    if (values == values[0]).all():
+        axes.bar(places, values[0], color="C0")
+        axes.axhline(0, color="grey", lw=0.8)
+        axes.set_ylabel("weight, the same for all nodes")
+    else:
+        # Whiskers hold nine tenths of the nodes; outliers are not drawn.
+        axes.boxplot(
+            values, positions=places, whis=(5, 95), showfliers=False,
+            widths=0.6, medianprops={"color": "C1"},
+        )  # fmt: skip
+        axes.plot(places, values.mean(0), "C0D", ms=4, label="mean weight")
+        axes.set_ylabel(f"weight in {len(values):,} validation nodes")
+    long = max(map(len, names)) > 3
+    axes.set_xticks(
+        places,
+        names,
+        rotation=30 if long else 0,
+        ha="right" if long else "center",
+    )
+    axes.set_xlabel("hop")
+    axes.set_title("hop attention")
 
 
 def check_figure(path: Path) -> None:

@@ -20,8 +20,9 @@ from ..data import NodeData
 from ..nn.dropout import Dropout
 from ..node_rows import check_ids
 from ..training import Fit
-from ..training.epochs import TrainingRun, parameter_groups
+from ..training.epochs import TrainingRun
 from ..training.model_rows import check_output, model_device
+from ..training.optimizers import parameter_groups
 from .originals import with_self_loops
 
 _POOLINGS = {"mean": AvgPooling, "max": MaxPooling}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import dgl
+import pandas as pd
 import psutil
 import torch
 from dgl import DGLError
@@ -17,15 +18,20 @@ from torch import nn
 
 from .._common.bytes import format_bytes, parse_bytes
 from ..data import DiskData, NodeData
+from ..nn.hop_attention import WeighsHops
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
+from ..precompute import with_labels
 from ..precompute.checks import has_weights
 from ..ranks.group import find_ranks
 from ..storage.disk_graph import DiskGraph
-from ..training import Fit, fit, predict
+from ..training import Fit, predict
+from ..training.label_inputs import compute_labels, reads_labels
 from ..training.task_store import check_rows, edge_weight, open_task_store
+from .fit_task import fit_task, metric_of
 from .named_models import make_model
 from .originals import with_self_loops
+from .stage_labels import StageLabels
 
 
 @dataclass
@@ -46,6 +52,12 @@ class TrainedModel:
         Seconds of the precomputation; 0 for a model that reads the graph.
     rows : int
         Number of rows that pass through the model per epoch.
+    test_metric : float
+        The metric of the training, of the test nodes; nan without any.
+    attention : pandas.DataFrame or None
+        How much the model weighs each hop, a column for each, in some
+        validation nodes, a row for each; None if it was not asked for, or
+        if the model does not weigh hops.
     """
 
     model: nn.Module
@@ -55,6 +67,8 @@ class TrainedModel:
     test_accuracy: float
     precompute_seconds: float
     rows: int
+    test_metric: float = math.nan
+    attention: pd.DataFrame | None = None
 
     @property
     def num_parameters(self) -> int:
@@ -173,6 +187,9 @@ def train_model(
     options: dict[str, Any] | None = None,
     precompute: dict[str, Any] | None = None,
     store: str | os.PathLike | None = None,
+    attention_rows: int = 0,
+    label_store: str | os.PathLike | None = None,
+    soft_labels: bool = False,
     **training: Any,
 ) -> TrainedModel:
     """Make, train and test a model.
@@ -195,8 +212,20 @@ def train_model(
     store : path, optional
         A hop store of this data set, to read rows from. Default: the rows
         are computed.
+    attention_rows : int, optional
+        Number of validation nodes whose hop attention is read after the
+        training, at most. Default: 0.
+    label_store : path, optional
+        A folder for the label features of a model with ``label_feats``, which
+        is written, or read if it exists. Default: in memory.
+    soft_labels : bool, optional
+        Whether label features of later stages are made of the soft labels of
+        the nodes that have joined as well; it needs ``label_store``. Default:
+        False, all stages read those of the training labels, which is safe:
+        soft labels of neighbours may tell a node its own label.
     **training
-        Options of :func:`dgl_lc.training.fit`.
+        Options of :func:`~dgl_lc.experiments.fit_task.fit_task` and
+        :func:`dgl_lc.training.fit`.
     """
     options = options or {}
     for split, ids in (("training", data.train), ("validation", data.valid)):
@@ -213,18 +242,105 @@ def train_model(
         assert isinstance(model, HopModel)
         seen = unseen = _open_rows(store, model, data)
         seconds = 0.0
-    found = fit(
-        model, seen, data.labels, data.train, data.valid,
-        valid_inputs=unseen, seed=seed, **training,
-    )  # fmt: skip
-    right = math.nan
+    stage_labels = None
+    if soft_labels and training.get("stages", 1) > 1:
+        stage_labels = _label_each_stage(
+            model, data, seen, (precompute or {}).get("memory"), label_store
+        )
+        # Validation reads the same.
+        seen, unseen = stage_labels, None
+    elif reads_labels(model):
+        start = time.perf_counter()
+        memory = (precompute or {}).get("memory")
+        seen, unseen = _pair_with_labels(
+            model, data, seen, unseen, memory, label_store
+        )
+        seconds += time.perf_counter() - start
+    found = fit_task(model, seen, unseen, data, seed=seed, **training)
+    if stage_labels is not None:
+        unseen = stage_labels.of_best(found)
+    right = tested = math.nan
     if len(data.test):
         logits = predict(model, unseen, data.test)
         right = accuracy(logits, data.labels[data.test])
+        tested = right
+        if found.metric != "accuracy":
+            tested = metric_of(found.metric, logits, data.labels[data.test])
     rows = data.graph.num_nodes()
     if isinstance(model, HopModel):
         rows = len(data.train) * model.num_inputs
-    return TrainedModel(model, name, data.name, found, right, seconds, rows)
+    attention = None
+    if attention_rows and isinstance(model, WeighsHops):
+        attention = _read_attention(model, unseen, data.valid, attention_rows)
+    return TrainedModel(
+        model, name, data.name, found, right, seconds, rows, tested, attention
+    )
+
+
+def _read_attention(
+    model: WeighsHops, inputs: NodeRows, nodes: torch.Tensor, limit: int
+) -> pd.DataFrame:
+    """Read the hop attention of some of these nodes."""
+    if inputs.shard is not None and inputs.nodes is not None:
+        # The rows of other nodes are those of other ranks.
+        nodes = nodes[torch.isin(nodes, inputs.nodes.cpu())]
+    step = max(1, -(-len(nodes) // limit))
+    batch = inputs.rows(nodes[::step]).to(next(model.parameters()).device)
+    found = model.hop_attention(batch).float().cpu()
+    return pd.DataFrame(found.numpy(), columns=model.hop_names)
+
+
+def _pair_with_labels(
+    model: nn.Module,
+    data: NodeData | DiskData,
+    seen: NodeRows,
+    unseen: NodeRows,
+    memory: int | str | None,
+    out: str | os.PathLike | None,
+) -> tuple[NodeRows, NodeRows]:
+    """Compute label features, and pair the inputs with them."""
+    assert isinstance(model, HopModel)
+    if unseen is not seen:
+        assert isinstance(data, NodeData)
+        labels = compute_labels(
+            model, data, seen.nodes, data.train_graph, memory=memory
+        )
+        others = compute_labels(model, data, unseen.nodes, memory=memory)
+        return with_labels(seen, labels), with_labels(unseen, others)
+    nodes = seen.nodes
+    if seen.shard is None or out is not None:
+        # A store may have more rows; ranks share that of the label features.
+        nodes = _nodes_of_split(data)
+    labels = compute_labels(model, data, nodes, memory=memory, out=out)
+    both = with_labels(seen, labels)
+    return both, both
+
+
+def _nodes_of_split(data: NodeData | DiskData) -> torch.Tensor | None:
+    """Return the nodes of the split; None if these are all nodes."""
+    splits = torch.cat([data.train, data.valid, data.test])
+    return splits if len(splits) < data.graph.num_nodes() else None
+
+
+def _label_each_stage(
+    model: nn.Module,
+    data: NodeData | DiskData,
+    rows: Any,
+    memory: int | str | None,
+    out: str | os.PathLike | None,
+) -> StageLabels:
+    """Check what soft labels among the label features need."""
+    if not isinstance(model, HopModel) or not reads_labels(model):
+        raise DGLError(
+            "soft_labels is for models that read label features: give "
+            "label_feats in options, or omit it."
+        )
+    if out is None:
+        raise DGLError(
+            "soft_labels needs label_store, a folder: label features of soft "
+            "labels cannot be made again from the data."
+        )
+    return StageLabels(model, data, rows, out, _nodes_of_split(data), memory)
 
 
 def _open_rows(

@@ -3,6 +3,7 @@
 from .appnp import LCAPPNP
 from .appnpconv import LCAPPNPConv
 from .fsgnn import FSGNN
+from .gamlp import GAMLP
 from .gcn import LCGCN
 from .gcn2conv import LCGCN2Conv
 from .gprgnn import LCGPRGNN
@@ -11,6 +12,7 @@ from .h2gcn import LCH2GCN
 from .jknet import LCJKNet
 from .mixhop import LCMixHop
 from .sageconv import LCSAGEConv
+from .sagn import SAGN
 from .sgc import SGC
 from .sgconv import LCSGConv
 from .sign import SIGN
@@ -32,4 +34,6 @@ __all__ = [
     "SGC",
     "SIGN",
     "FSGNN",
+    "SAGN",
+    "GAMLP",
 ]

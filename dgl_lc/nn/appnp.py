@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from . import plain
 from .activations import activation_name, get_activation
 from .model import HopModel
+from .normalization import NormalizedMLP
 
 
 class LCAPPNP(HopModel, plain.LCAPPNP):
@@ -44,6 +45,11 @@ class LCAPPNP(HopModel, plain.LCAPPNP):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    **options
+        ``input_dropout``, ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -68,11 +74,15 @@ class LCAPPNP(HopModel, plain.LCAPPNP):
         activation: Callable | str = F.relu,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
         super().__init__(
             in_feats, hid_feats, out_feats, K, alpha, num_layers, dropout,
             get_activation(activation), norm=norm, self_loop=self_loop,
+            **options,
         )  # fmt: skip
+        if self._hidden_normalization is not None:
+            self.mlp = NormalizedMLP(self.mlp, self._hidden_normalization)
 
     @property
     def config(self) -> dict[str, Any]:

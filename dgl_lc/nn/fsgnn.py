@@ -1,6 +1,6 @@
 """Torch module for FSGNN."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ from ..node_rows import ModelInputs
 from ..precompute import block_aggregate
 from .activations import activation_name, get_activation
 from .dropout import Dropout
+from .hop_attention import WeighsHops
 from .model import Features
+from .normalization import NORMALIZATIONS, make_norm, reset_norms
 from .plain.model_on_hops import check_last_hop
-from .several_filters import SeveralFilters
+from .several_filters import FEATURES, SeveralFilters
 
 #: Folders of the hop stores of the two filters, in ``out``.
 _WITH_LOOPS, _WITHOUT_LOOPS = "with-loops", "without-loops"
 
 
-class FSGNN(SeveralFilters):
+class FSGNN(WeighsHops, SeveralFilters):
     r"""FSGNN, from `Improving Graph Neural Networks with Simple Architecture
     Design <https://arxiv.org/abs/2105.07634>`__
 
@@ -40,6 +42,12 @@ class FSGNN(SeveralFilters):
     .. math::
       H = \sigma\Big(\sigma\Big(\Vert_i\, (2K + 1)\, a_i
       \frac{X_i W_i}{\Vert X_i W_i \Vert_2}\Big) W_h\Big) W
+
+    For ogbn-papers100M its authors use ``hid_feats=1280, K=4, num_layers=3,
+    dropout=0.5, dropout2=0.6``, and a learning rate and weight decay for each
+    part: 5e-5 and 1e-5 for ``layers``, 2e-4 and 1e-6 for ``hidden``, 2e-5
+    and 9e-6 for ``output``, 1e-4 and 0.1 for ``att``. Their "layer norm" is
+    the division by the length of the rows, ``normalization="l2"``.
 
     Parameters
     ----------
@@ -61,6 +69,18 @@ class FSGNN(SeveralFilters):
         2, or 3 for a hidden layer of ``hid_feats`` columns. Default: 2.
     dropout2 : float, optional
         Dropout rate after the hidden layer. Default: ``dropout``.
+    normalization : str, optional
+        Normalisation of each :math:`X_i W_i`: ``'l2'``, the one in the
+        formulas, ``'layer'``, ``'batch'``, or None. Default: ``'l2'``.
+    select : sequence of int, optional
+        Which inputs the model reads, and precomputes: 0 is the features, 1
+        to K their hops with, and K + 1 to 2K those without self-loops.
+        Default: all of them.
+    **options
+        ``input_dropout`` and ``residual``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -74,6 +94,8 @@ class FSGNN(SeveralFilters):
     5
     >>> model(g, x).shape
     torch.Size([6, 3])
+    >>> FSGNN(10, 16, 3, K=2, select=[0, 4]).hop_names
+    ['0', '2 without loops']
     """
 
     def __init__(
@@ -87,9 +109,17 @@ class FSGNN(SeveralFilters):
         norm: str = "both",
         num_layers: int = 2,
         dropout2: float | None = None,
+        normalization: str | None = "l2",
+        select: Sequence[int] | None = None,
+        **options: Any,
     ):
-        super().__init__(in_feats, hid_feats, out_feats, norm=norm)
+        super().__init__(in_feats, hid_feats, out_feats, norm=norm, **options)
         check_last_hop(K)
+        if normalization not in ("l2", *NORMALIZATIONS, None):
+            raise DGLError(
+                f"normalization={normalization!r} should be 'l2', 'layer', "
+                f"'batch' or None."
+            )
         if num_layers not in (2, 3):
             raise DGLError(f"num_layers={num_layers!r} should be 2 or 3.")
         if num_layers == 2 and dropout2 is not None:
@@ -98,9 +128,26 @@ class FSGNN(SeveralFilters):
                 f"with num_layers=3 only: omit it, or give num_layers=3."
             )
         self._K = K
+        self._select = None if select is None else _check_select(select, K)
+        if (
+            self._select is not None
+            and 0 not in self._select
+            and self.front is not None
+            and self.front.residual is not None
+        ):
+            raise DGLError(
+                f"residual=True adds hop 0, but select={select!r} leaves out "
+                f"input 0, the features: add it, or omit residual."
+            )
+        self._normalization = normalization
         self._activation = get_activation(activation)
         self.layers = nn.ModuleList(
             nn.Linear(in_feats, hid_feats) for _ in range(self.num_inputs)
+        )
+        self.norms = nn.ModuleList(
+            make_norm(normalization, hid_feats)
+            for _ in range(self.num_inputs)
+            if normalization in NORMALIZATIONS
         )
         self.att = nn.Parameter(th.empty(self.num_inputs))
         self.dropout = Dropout(dropout)
@@ -114,20 +161,36 @@ class FSGNN(SeveralFilters):
         self.reset_parameters()
 
     @property
+    def _inputs_read(self) -> list[tuple[int, bool]]:
+        """The hop of each input, and whether its filter has self-loops."""
+        later = range(1, self._K + 1)
+        every = [(0, True), *((k, loops) for loops in (True, False)
+                              for k in later)]  # fmt: skip
+        if self._select is None:
+            return every
+        return [every[place] for place in self._select]
+
+    @property
     def hops(self) -> list[int]:
-        """The hops the model needs, of both filters: 0 to K."""
-        return list(range(self._K + 1))
+        """The hops the model needs, of one filter or both."""
+        return sorted({hop for hop, _ in self._inputs_read})
 
     @property
     def input_names(self) -> list[str]:
         """What each input is: the features, and their hops by both filters."""
         norm = self.filter.norm
-        hops = [
-            f"hop {k} (norm={norm!r}, self_loop={self_loop})"
-            for self_loop in (True, False)
-            for k in self.hops[1:]
+        return [
+            f"hop {hop} (norm={norm!r}, self_loop={loops})" if hop else FEATURES
+            for hop, loops in self._inputs_read
         ]
-        return ["features", *hops]
+
+    @property
+    def hop_names(self) -> list[str]:
+        """What each column of :meth:`hop_attention` is the weight of."""
+        return [
+            str(hop) if loops else f"{hop} without loops"
+            for hop, loops in self._inputs_read
+        ]
 
     @property
     def config(self) -> dict[str, Any]:
@@ -139,6 +202,8 @@ class FSGNN(SeveralFilters):
             "activation": activation_name(self._activation),
             "num_layers": 2 if self.hidden is None else 3,
             "dropout2": None if self.hidden is None else self.dropout2.p,
+            "normalization": self._normalization,
+            "select": self._select,
         }
 
     def reset_parameters(self) -> None:
@@ -152,7 +217,9 @@ class FSGNN(SeveralFilters):
             layer.reset_parameters()
         if self.hidden is not None:
             self.hidden.reset_parameters()
+        reset_norms(self.norms)
         nn.init.ones_(self.att)
+        self.reset_options()
 
     def precompute(
         self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
@@ -178,7 +245,7 @@ class FSGNN(SeveralFilters):
         Returns
         -------
         ModelInputs
-            :math:`2K + 1` inputs.
+            :math:`2K + 1` inputs, or those of ``select``.
         """
         out = options.pop("out", None)
         if out is not None and not options.get("shared", True):
@@ -188,14 +255,17 @@ class FSGNN(SeveralFilters):
                 "for the rows of each rank in memory."
             )
         # Hop 0 is the same for both filters.
-        parts: dict[str, dict[str, Any]] = {_WITH_LOOPS: {}}
-        if self._K > 0:
-            hops = range(1, self._K + 1)
-            parts[_WITHOUT_LOOPS] = {"hops": hops, "self_loop": False}
+        parts: dict[str, dict[str, Any]] = {}
+        for folder, loops in ((_WITH_LOOPS, True), (_WITHOUT_LOOPS, False)):
+            hops = [hop for hop, with_loops in self._inputs_read
+                    if with_loops == loops]  # fmt: skip
+            if hops:
+                parts[folder] = {"hops": hops, "self_loop": loops}
 
         def compute(folder: str, to: Path | None) -> HopFeatures:
+            last = parts[folder]["hops"][-1]
             return block_aggregate(
-                graph, feat, self._K, norm=self.filter.norm, out=to,
+                graph, feat, last, norm=self.filter.norm, out=to,
                 **parts[folder], **options,
             )  # fmt: skip
 
@@ -236,16 +306,38 @@ class FSGNN(SeveralFilters):
         if self.hidden is not None:
             weights = self.num_inputs * weights
         branches = [
-            weight * F.normalize(layer(part), dim=-1)
-            for weight, layer, part in zip(
-                weights, self.layers, rows, strict=True
-            )
+            weights[place] * self._normalize(layer(rows[place]), place)
+            for place, layer in enumerate(self.layers)
         ]
         rst = self.dropout(self._activation(th.cat(branches, dim=-1)))
         if self.hidden is not None:
             rst = self.dropout2(self._activation(self.hidden(rst)))
-        return self.output(rst)
+        return self.add_labels(self.output(rst), feat)
+
+    def _normalize(self, rows: th.Tensor, place: int) -> th.Tensor:
+        """Normalise what the layer of an input has computed."""
+        if self._normalization == "l2":
+            return F.normalize(rows, dim=-1)
+        return self.norms[place](rows) if len(self.norms) else rows
+
+    def _weigh(self, rows: th.Tensor) -> th.Tensor:
+        """Return the weights, which are the same for all rows."""
+        return F.softmax(self.att, dim=0).expand(rows.shape[1], -1)
 
     def extra_repr(self) -> str:
         """Describe the arguments of the module, for printing it."""
         return f"K={self._K}"
+
+
+def _check_select(select: Sequence[int], K: int) -> list[int]:
+    """Return the places of inputs, ascending; refuse others."""
+    known = range(2 * K + 1)
+    places = sorted(select)
+    whole = all(type(place) is int and place in known for place in places)
+    if not places or not whole or len(set(places)) < len(places):
+        raise DGLError(
+            f"select={select!r} should hold different inputs out of 0 to "
+            f"{2 * K}: 0 for the features, 1 to {K} for hops with, and "
+            f"{K + 1} to {2 * K} for hops without self-loops."
+        )
+    return places

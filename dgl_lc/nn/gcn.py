@@ -37,6 +37,11 @@ class LCGCN(HopModel, plain.LCGCN):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    **options
+        ``input_dropout``, ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -61,11 +66,14 @@ class LCGCN(HopModel, plain.LCGCN):
         activation: Callable | str = F.relu,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
         super().__init__(
             in_feats, hid_feats, out_feats, num_layers, dropout,
             get_activation(activation), norm, norm=norm, self_loop=self_loop,
+            **options,
         )  # fmt: skip
+        self._normalize_hidden([hid_feats] * (num_layers - 1))
 
     @property
     def config(self) -> dict[str, Any]:

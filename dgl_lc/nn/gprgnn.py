@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch as th
 import torch.nn.functional as F
+from dgl import DGLError
 
 from . import plain
 from .activations import activation_name, get_activation
-from .model import HopModel
+from .hop_attention import WeighsHops
+from .normalization import NormalizedMLP
+from .plain.model_on_hops import check_sizes
+from .sampled_hops import sample_hops
 
 
-class LCGPRGNN(HopModel, plain.LCGPRGNN):
+class LCGPRGNN(WeighsHops, plain.LCGPRGNN):
     r"""LC version of GPRGNN, from `GNN Transformation Framework for Improving
     Efficiency and Scalability <https://arxiv.org/abs/2207.12000>`__
 
@@ -21,7 +26,7 @@ class LCGPRGNN(HopModel, plain.LCGPRGNN):
     The coefficients :math:`\gamma_k` are learned and start as those of
     personalised PageRank, :math:`\gamma_k = \alpha(1-\alpha)^k` and
     :math:`\gamma_K = (1-\alpha)^K`. Training should not decay them
-    (``no_weight_decay``).
+    (``no_weight_decay``). :meth:`hop_attention` returns them for each row.
 
     Parameters
     ----------
@@ -49,6 +54,18 @@ class LCGPRGNN(HopModel, plain.LCGPRGNN):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    sampled_hops : int, optional
+        Number of hops of each row that a training step reads, drawn at
+        random, less likely where :math:`\gamma_k` is small. An epoch then
+        takes about ``sampled_hops / (K + 1)`` of its time. Before the loss,
+        the output is that of all hops in expectation, and so are its
+        gradients; the loss itself is not linear in the output, so that its
+        expectation is larger. Evaluation reads all hops. Default: all.
+    **options
+        ``input_dropout``, ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -82,12 +99,24 @@ class LCGPRGNN(HopModel, plain.LCGPRGNN):
         activation: Callable | str = F.relu,
         norm: str = "both",
         self_loop: bool = True,
+        sampled_hops: int | None = None,
+        **options: Any,
     ):
         super().__init__(
             in_feats, hid_feats, out_feats, K, num_layers, alpha, dropout,
             dprate, get_activation(activation), norm=norm,
-            self_loop=self_loop,
+            self_loop=self_loop, **options,
         )  # fmt: skip
+        if sampled_hops is not None:
+            check_sizes(sampled_hops=sampled_hops)
+            if sampled_hops > K + 1:
+                raise DGLError(
+                    f"sampled_hops={sampled_hops} is more than the {K + 1} "
+                    f"hops that K={K} has: choose fewer, or omit it."
+                )
+        self._sampled_hops = sampled_hops
+        if self._hidden_normalization is not None:
+            self.mlp = NormalizedMLP(self.mlp, self._hidden_normalization)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -100,4 +129,17 @@ class LCGPRGNN(HopModel, plain.LCGPRGNN):
             "dropout": self.mlp.dropout.p,
             "dprate": self.dprate.p,
             "activation": activation_name(self.mlp.activation),
+            "sampled_hops": self._sampled_hops,
         }
+
+    def _sum_hops(self, hops: th.Tensor) -> th.Tensor:
+        """Compute the output from stacked hops, or an estimate of it."""
+        if self._sampled_hops is None or not self.training:
+            return super()._sum_hops(hops)
+        drawn, factors = sample_hops(hops, self.gamma, self._sampled_hops)
+        rows = self.dprate(self.mlp(drawn))
+        return (factors.unsqueeze(-1) * rows).sum(0)
+
+    def _weigh(self, rows: th.Tensor) -> th.Tensor:
+        """Return the coefficients, which are the same for all rows."""
+        return self.gamma.expand(rows.shape[1], -1)

@@ -26,7 +26,7 @@ from .activations import activation_name, get_activation
 from .dropout import Dropout
 from .model import Features
 from .plain.model_on_hops import check_last_hop
-from .several_filters import SeveralFilters
+from .several_filters import FEATURES, SeveralFilters
 
 
 class LCH2GCN(SeveralFilters):
@@ -61,6 +61,11 @@ class LCH2GCN(SeveralFilters):
         :math:`\sigma`. Default: ReLU.
     norm : str, optional
         The norm of the two filters. Default: ``'both'``.
+    **options
+        ``input_dropout``, ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -87,10 +92,12 @@ class LCH2GCN(SeveralFilters):
         dropout: float = 0.0,
         activation: Callable | str = F.relu,
         norm: str = "both",
+        **options: Any,
     ):
         super().__init__(
-            in_feats, hid_feats, out_feats, norm=norm, self_loop=False
-        )
+            in_feats, hid_feats, out_feats, norm=norm, self_loop=False,
+            **options,
+        )  # fmt: skip
         check_last_hop(K)
         self._K = K
         self._activation = get_activation(activation)
@@ -99,6 +106,7 @@ class LCH2GCN(SeveralFilters):
         self.output = nn.Linear(
             hid_feats * self.num_inputs, out_feats, bias=False
         )
+        self._normalize_hidden([hid_feats])
         self.reset_parameters()
 
     @property
@@ -120,7 +128,7 @@ class LCH2GCN(SeveralFilters):
         """What each input is: the features at a word of the two filters."""
         norm = self.filter.norm
         return [
-            " ".join([*(f"S{letter}" for letter in word), "features"])
+            " ".join([*(f"S{letter}" for letter in word), FEATURES])
             + (f" (norm={norm!r})" if word else "")
             for word in self.words
         ]
@@ -144,6 +152,7 @@ class LCH2GCN(SeveralFilters):
         """
         init.xavier_uniform_(self.embedding.weight)
         init.xavier_uniform_(self.output.weight)
+        self.reset_options()
 
     def precompute(
         self,
@@ -261,9 +270,9 @@ class LCH2GCN(SeveralFilters):
         torch.Tensor
             Shape (rows, out_feats).
         """
-        rows = self._activation(self.embedding(self.inputs(graph, feat)))
+        rows = self._activate(self.embedding(self.inputs(graph, feat)), 0)
         rst = rows.transpose(0, 1).flatten(1)
-        return self.output(self.dropout(rst))
+        return self.add_labels(self.output(self.dropout(rst)), feat)
 
     def extra_repr(self) -> str:
         """Describe the arguments of the module, for printing it."""

@@ -45,6 +45,11 @@ class LCJKNet(HopModel, plain.LCJKNet):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    **options
+        ``input_dropout``, ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -74,11 +79,18 @@ class LCJKNet(HopModel, plain.LCJKNet):
         activation: Callable | str = F.relu,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
         super().__init__(
             in_feats, hid_feats, out_feats, num_layers, mode, dropout,
             get_activation(activation), norm=norm, self_loop=self_loop,
+            **options,
         )  # fmt: skip
+        if mode == "cat":
+            widths = [hid_feats] * (num_layers - 1) + [num_layers * hid_feats]
+        else:
+            widths = [out_feats] * (num_layers - 1)
+        self._normalize_hidden(widths)
 
     @property
     def config(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch as th
+from dgl import DGLError
 
 from . import plain
 from .activations import activation_name, get_activation
@@ -50,6 +51,11 @@ class LCMixHop(HopModel, plain.LCMixHop):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    **options
+        ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -77,12 +83,18 @@ class LCMixHop(HopModel, plain.LCMixHop):
         batchnorm: bool = False,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
         super().__init__(
             in_feats, hid_feats, out_feats, num_layers, p, input_dropout,
             layer_dropout, get_activation(activation), batchnorm, norm=norm,
-            self_loop=self_loop,
+            self_loop=self_loop, **options,
         )  # fmt: skip
+        if batchnorm and self._hidden_normalization is not None:
+            raise DGLError(
+                "batchnorm=True is normalization='batch': give one of both."
+            )
+        self._normalize_hidden([hid_feats * len(self._p)] * num_layers)
 
     @property
     def config(self) -> dict[str, Any]:

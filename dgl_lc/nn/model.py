@@ -6,13 +6,19 @@ from typing import Any
 import dgl
 import torch as th
 from dgl import DGLError
+from torch import nn
 
 from ..hops import FilterSpec, HopFeatures
+from ..label_recipe import LabelRecipe
+from ..labelled_rows import LabelledRows
 from ..node_rows import NodeRows
 from ..precompute import block_aggregate
 from .cache import InputCache
 from .compare_graph import check_rows, check_same_graph
 from .dropout import use_quick_dropout
+from .front import Front
+from .label_branch import LabelBranch
+from .normalization import check_normalization, make_norm, reset_norms
 from .plain import model_on_hops
 from .plain.model_on_hops import ModelOnHops, stack_hops
 
@@ -39,6 +45,23 @@ class HopModel(ModelOnHops):
         The norm of the filter, as in :class:`dgl.nn.GraphConv`.
     self_loop : bool
         Whether the filter gives every node exactly one self-loop.
+    input_dropout : float, optional
+        Dropout rate of the features. Default: 0.
+    residual : bool, optional
+        Whether a linear map of hop 0, which is learned and starts as zeros,
+        is added to every hop that the model reads. Default: False.
+    normalization : str, optional
+        Normalisation before each activation: ``'batch'``, with the statistics
+        of all hops together, ``'layer'``, or None. Default: None.
+    label_feats : int, optional
+        The number of classes of label features, which the model then reads
+        beside the hop features (:func:`dgl_lc.precompute.with_labels`): a
+        perceptron of them is added to the output. Default: none.
+    label_hops : int, optional
+        The hops of label features that it reads: 1 to this one. Default: 3.
+    label_dropout : float, optional
+        Dropout rate of the label features and of their perceptron.
+        Default: 0.5.
     """
 
     #: Names of the parameters that training should not decay.
@@ -51,11 +74,39 @@ class HopModel(ModelOnHops):
         *sizes: Any,
         norm: str = "both",
         self_loop: bool = True,
+        input_dropout: float = 0.0,
+        residual: bool = False,
+        normalization: str | None = None,
+        label_feats: int | None = None,
+        label_hops: int = 3,
+        label_dropout: float = 0.5,
         **options: Any,
     ):
         filter = FilterSpec(norm, self_loop)
+        check_normalization(normalization)
         super().__init__(*sizes, **options)
+        #: What reads label features; None if the model reads none.
+        self.label_branch: LabelBranch | None = None
+        if label_feats is not None:
+            self.label_branch = LabelBranch(
+                label_feats, label_hops, self._hid_feats, self._out_feats,
+                label_dropout,
+            )  # fmt: skip
+        #: How the label features were made that the model was trained with.
+        self.label_recipe: LabelRecipe | None = None
         self.filter = filter
+        self._hidden_normalization = normalization
+        #: The normalisation before each activation, if there is one.
+        self.hidden_norms: nn.ModuleList | None = None
+        #: What is done to the hops before the model's own layers, if anything.
+        self.front: Front | None = None
+        # Whether hop 0 is read for the residual alone. Models that name their
+        # hops themselves read it anyway.
+        self._adds_hop_0 = False
+        if input_dropout or residual:
+            self.front = Front(self._in_feats, input_dropout, residual)
+        if residual and type(self).hops is HopModel.hops:
+            self._adds_hop_0 = 0 not in self.hops
         #: Whether the model was trained with edge weights; None if that is
         #: not known. Inputs of the other filter are refused.
         self.weighted: bool | None = None
@@ -77,7 +128,63 @@ class HopModel(ModelOnHops):
             **found,
             "norm": self.filter.norm,
             "self_loop": self.filter.self_loop,
+            **({} if self.front is None else self.front.config),
+            **(
+                {}
+                if self._hidden_normalization is None
+                else {"normalization": self._hidden_normalization}
+            ),
+            **({} if self.label_branch is None else self.label_branch.config),
         }
+
+    @property
+    def hops(self) -> list[int]:
+        """The hops that the model needs, ascending."""
+        added = [0] if getattr(self, "_adds_hop_0", False) else []
+        return added + super().hops
+
+    def reset_parameters(self) -> None:
+        r"""
+
+        Description
+        -----------
+        Reinitialize learnable parameters.
+        """
+        super().reset_parameters()  # type: ignore[misc]
+        self.reset_options()
+
+    def reset_options(self) -> None:
+        """Reinitialize what options of all models have added."""
+        # A plain model resets its parameters before these exist.
+        if (front := getattr(self, "front", None)) is not None:
+            front.reset_parameters()
+        if (norms := getattr(self, "hidden_norms", None)) is not None:
+            reset_norms(norms)
+        if (branch := getattr(self, "label_branch", None)) is not None:
+            branch.reset_parameters()
+
+    def _normalize_hidden(self, widths: Sequence[int]) -> None:
+        """Have hidden layers of these columns normalised, if so asked for."""
+        kind = self._hidden_normalization
+        if kind is not None:
+            norms = [make_norm(kind, width) for width in widths]
+            self.hidden_norms = nn.ModuleList(norms)
+
+    def _activate(self, rows: th.Tensor, number: int) -> th.Tensor:
+        """Normalise, if so asked for, and activate a hidden layer's rows."""
+        if self.hidden_norms is not None:
+            rows = self.hidden_norms[number](rows)
+        return super()._activate(rows, number)
+
+    def add_labels(self, output: th.Tensor, feat: Any) -> th.Tensor:
+        """Add what the label features of ``feat`` say to an output.
+
+        The ``forward`` of every model ends with it.
+        """
+        if self.label_branch is None:
+            return output
+        rows = self.label_branch.rows(type(self).__name__, feat)
+        return output + self.label_branch(rows)
 
     def precompute(
         self, graph: dgl.DGLGraph, feat: th.Tensor, **options: Any
@@ -122,13 +229,14 @@ class HopModel(ModelOnHops):
             Hop features with the hops of :attr:`hops`; plain hop tensors,
             from hop 0 on, as a list with None for a hop that is not needed,
             or as one tensor of shape (hops, rows, columns); or the features.
+            With ``label_feats``, hop features paired with label features.
 
         Returns
         -------
         torch.Tensor
             Shape (rows, out_feats).
         """
-        return super().forward(graph, feat)
+        return self.add_labels(super().forward(graph, feat), feat)
 
     def inputs(self, graph: dgl.DGLGraph | None, feat: Features) -> th.Tensor:
         r"""
@@ -149,8 +257,18 @@ class HopModel(ModelOnHops):
         Returns
         -------
         torch.Tensor
-            Shape (hops, rows, columns).
+            Shape (hops, rows, columns), with the data type of the model's
+            parameters: a model computes with its own precision, however the
+            hop features are stored.
         """
+        if isinstance(feat, LabelledRows):
+            if self.label_branch is None:
+                raise DGLError(
+                    f"feat has label features, but {type(self).__name__} was "
+                    f"made without label_feats: make it with label_feats="
+                    f"{feat.labels.shape[1]}, or give feat.features."
+                )
+            feat = feat.rows_of_features()
         if isinstance(feat, th.Tensor) and feat.dim() != 3:
             feat = self._from_graph(graph, feat)
         elif isinstance(feat, HopFeatures) and graph is not None:
@@ -167,10 +285,15 @@ class HopModel(ModelOnHops):
                 f"feat should be hop features, a sequence of hop tensors or, "
                 f"with a graph, a tensor, got {type(feat).__name__}."
             )
-        return self._check_columns(rows)
+        rows = self._check_columns(rows)
+        if self.front is None:
+            return rows
+        return self.front(rows, len(rows) - self._adds_hop_0)
 
     def weighted_of(self, feat: Any) -> bool | None:
         """Tell whether inputs were made with edge weights; None if unknown."""
+        if isinstance(feat, LabelledRows):
+            feat = feat.features
         if isinstance(feat, HopFeatures):
             return feat.filter.weighted
         return None

@@ -11,6 +11,7 @@ import dgl
 import torch as th
 from dgl import DGLError
 
+from ..labelled_rows import LabelledRows
 from ..node_rows import ModelInputs, NodeRows
 from ..precompute.request import Request
 from ..precompute.sinks import warn_if_unread
@@ -25,6 +26,8 @@ from ..storage.input_store import (
 from .model import HopModel, Hops
 from .plain.model_on_hops import stack_hops
 
+#: The name of the input that is the features themselves.
+FEATURES = "features"
 #: What the names of inputs of a weighted filter end in.
 _WEIGHTED = ", with edge weights"
 
@@ -57,15 +60,19 @@ class SeveralFilters(HopModel):
 
     def weighted_of(self, feat: Any) -> bool | None:
         """Tell whether inputs were made with edge weights; None if unknown."""
+        if isinstance(feat, LabelledRows):
+            feat = feat.features
         if isinstance(feat, ModelInputs):
             return any(name.endswith(_WEIGHTED) for name in feat.names)
         return None
 
     def _names(self, weighted: bool | None) -> list[str]:
         """Name the inputs; the features are the same with any filter."""
-        first, *filtered = self.input_names
         ending = _WEIGHTED if weighted else ""
-        return [first, *(name + ending for name in filtered)]
+        return [
+            name if name == FEATURES else name + ending
+            for name in self.input_names
+        ]
 
     def _inputs(
         self,

@@ -29,6 +29,11 @@ class SGC(HopModel, plain.SGC):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    **options
+        ``input_dropout`` and ``residual``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -52,6 +57,7 @@ class SGC(HopModel, plain.SGC):
         bias: bool = True,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
         if others:
             # Other models take (in_feats, hid_feats, out_feats).
@@ -63,8 +69,12 @@ class SGC(HopModel, plain.SGC):
             )
         super().__init__(
             in_feats, out_feats, K=K, bias=bias, norm=norm,
-            self_loop=self_loop,
+            self_loop=self_loop, **options,
         )  # fmt: skip
+        if self._hidden_normalization is not None:
+            raise DGLError(
+                "SGC has no hidden layers to normalise: omit normalization."
+            )
 
     @property
     def config(self) -> dict[str, Any]:

@@ -35,6 +35,11 @@ class SIGN(HopModel, plain.SIGN):
         The norm of the filter. Default: ``'both'``.
     self_loop : bool, optional
         Whether the filter gives every node one self-loop. Default: True.
+    **options
+        ``input_dropout``, ``residual`` and ``normalization``, as for
+        :class:`~dgl_lc.nn.model.HopModel`, and ``label_feats``,
+        ``label_hops`` and ``label_dropout``, for models that read label
+        features.
 
     Examples
     --------
@@ -57,11 +62,14 @@ class SIGN(HopModel, plain.SIGN):
         activation: Callable | str = F.relu,
         norm: str = "both",
         self_loop: bool = True,
+        **options: Any,
     ):
         super().__init__(
             in_feats, hid_feats, out_feats, K, dropout,
             get_activation(activation), norm=norm, self_loop=self_loop,
+            **options,
         )  # fmt: skip
+        self._normalize_hidden([hid_feats * (K + 1)])
 
     @property
     def config(self) -> dict[str, Any]:

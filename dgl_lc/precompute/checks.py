@@ -18,6 +18,7 @@ from ..node_rows import check_ids
 from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
 from ..storage.keys import memory_map
+from ..storage.made_columns import MadeColumns
 from ..storage.npy_file import tensor_of
 from .graph.adjacency import GraphLike, as_graph
 
@@ -66,10 +67,10 @@ def check_graph(graph: dgl.DGLGraph | DiskGraph, on_disk: bool = False) -> None:
 
 def check_features(
     graph: dgl.DGLGraph | DiskGraph,
-    feat: torch.Tensor | np.ndarray | DiskFeatures,
-) -> torch.Tensor | DiskFeatures:
+    feat: torch.Tensor | np.ndarray | DiskFeatures | MadeColumns,
+) -> torch.Tensor | DiskFeatures | MadeColumns:
     """The features as a dense real tensor with a row for each node."""
-    if isinstance(feat, DiskFeatures):
+    if isinstance(feat, (DiskFeatures, MadeColumns)):
         _check_num_rows(graph, feat)
         return feat
     if isinstance(feat, np.ndarray):
@@ -106,7 +107,8 @@ def check_features(
 
 
 def _check_num_rows(
-    graph: dgl.DGLGraph | DiskGraph, feat: torch.Tensor | DiskFeatures
+    graph: dgl.DGLGraph | DiskGraph,
+    feat: torch.Tensor | DiskFeatures | MadeColumns,
 ) -> None:
     if feat.shape[0] != graph.num_nodes():
         raise DGLError(
@@ -115,9 +117,14 @@ def _check_num_rows(
         )
 
 
-def is_on_disk(feat: torch.Tensor | np.ndarray | DiskFeatures) -> bool:
-    """Whether these are memory-mapped features: read in order, once."""
-    if isinstance(feat, DiskFeatures):
+def is_on_disk(
+    feat: torch.Tensor | np.ndarray | DiskFeatures | MadeColumns,
+) -> bool:
+    """Whether these are memory-mapped features: read in order, once.
+
+    So are features that are made when they are read.
+    """
+    if isinstance(feat, (DiskFeatures, MadeColumns)):
         return True
     return memory_map(feat) is not None
 
@@ -328,7 +335,8 @@ def _weight_on_disk(graph: DiskGraph, weight: Any) -> torch.Tensor | None:
 
 
 def check_dtype(
-    dtype: torch.dtype | None, feat: torch.Tensor | DiskFeatures
+    dtype: torch.dtype | None,
+    feat: torch.Tensor | DiskFeatures | MadeColumns,
 ) -> torch.dtype:
     """The type in which hop features are stored."""
     if dtype is None:

@@ -15,6 +15,7 @@ from ..storage.disk_features import DiskFeatures
 from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import StoreHead
 from ..storage.keys import array_key
+from ..storage.made_columns import MadeColumns
 from . import checks as inputs
 from .graph.adjacency import GraphLike
 from .graph.count_graph import count_graph, sum_weights
@@ -38,12 +39,12 @@ class Request:
         filter without weights. Those of a graph on disk are mapped.
     shares_features : bool
         Whether the kernels can read the features where they are.
-    source : Tensor, numpy.ndarray or DiskFeatures
+    source : Tensor, numpy.ndarray, DiskFeatures or MadeColumns
         The features as they were given: a memory map is known by its file.
     """
 
     graph: dgl.DGLGraph | DiskGraph
-    feat: torch.Tensor | DiskFeatures
+    feat: torch.Tensor | DiskFeatures | MadeColumns
     spec: FilterSpec
     weight: torch.Tensor | None
     nodes: torch.Tensor | None
@@ -51,13 +52,13 @@ class Request:
     dtype: torch.dtype
     copies_nodes: bool
     shares_features: bool
-    source: torch.Tensor | np.ndarray | DiskFeatures
+    source: torch.Tensor | np.ndarray | DiskFeatures | MadeColumns
 
     @classmethod
     def of(
         cls,
         g: GraphLike,
-        feat: torch.Tensor | np.ndarray | DiskFeatures,
+        feat: torch.Tensor | np.ndarray | DiskFeatures | MadeColumns,
         K: int,
         norm: str = "both",
         self_loop: bool = True,
@@ -124,6 +125,8 @@ class Request:
         """Tell whether some columns, and the weights, are finite numbers."""
         if isinstance(self.feat, torch.Tensor):
             parts = [self.feat[:, first:last]]
+        elif isinstance(self.feat, MadeColumns):
+            parts = []
         else:
             parts = [part for _, _, part in self.feat.parts(first, last)]
         if self.weight is not None:

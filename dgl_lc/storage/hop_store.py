@@ -20,13 +20,14 @@ import torch
 from dgl import DGLError
 
 from .. import swaps
-from .._common.dtypes import VALUE_TYPES, bits_of, type_of
+from .._common.dtypes import STORED_TYPES, bits_of, type_of
 from .._common.file_access import open_regular
 from .._common.progress import progress_bar
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
 from ..graph_counts import GraphCounts
 from ..hops import NORMS, FilterSpec, HopFeatures
+from ..label_recipe import LabelRecipe
 from ..node_rows import and_others
 from .folder import find_whole, folder_head
 from .manifest import FolderKind, Manifest, expect_files, read_manifest
@@ -100,7 +101,7 @@ class StoreHead:
             and all(type(hop) is int and hop >= 0 for hop in hops)
             and hops == sorted(set(hops))
             and isinstance(kind, str)
-            and kind in VALUE_TYPES
+            and kind in STORED_TYPES
             and type(found.get("some_nodes")) is bool
             and isinstance(filter, dict)
             and set(filter) == set(_FILTER)
@@ -135,6 +136,14 @@ class StoreHead:
         return None
 
     @property
+    def label_recipe(self) -> LabelRecipe | None:
+        """How label features were made; None for hop features."""
+        try:
+            return LabelRecipe.from_json(self.made_from.get("label_features"))
+        except ValueError:
+            return None
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """The shape of ``rows.npy``."""
         return self.rows, len(self.hops), self.columns
@@ -142,7 +151,7 @@ class StoreHead:
     def files(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """The types and shapes of its files."""
         found: dict[str, tuple[str, tuple[int, ...]]] = {
-            ROWS: (VALUE_TYPES[self.kind].stored.str, self.shape),
+            ROWS: (STORED_TYPES[self.kind].stored.str, self.shape),
             CHECKSUMS: ("<u8", (self.rows,)),
         }
         if self.some_nodes:
@@ -189,9 +198,10 @@ class StoredHops(HopFeatures):
         self._file = open_regular(folder / ROWS)
         weakref.finalize(self, self._file.close)
         self._is_checked = False
-        tensor = tensor_of(self._array).view(VALUE_TYPES[head.kind].torch)
+        tensor = tensor_of(self._array).view(STORED_TYPES[head.kind].torch)
         super().__init__(list(tensor.unbind(1)), head.hops, head.spec, nodes)
         self.shard = head.shard
+        self.label_recipe = head.label_recipe
 
     def _map(self, name: str, mode: str) -> np.ndarray:
         return map_file(self.folder / name, self._manifest.files[name], mode)

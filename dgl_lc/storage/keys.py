@@ -16,15 +16,20 @@ import torch
 
 from .._common.digest import digest
 from .disk_features import DiskFeatures
+from .made_columns import MadeColumns
 
 #: What a key of a file that nobody has read begins with.
 _UNREAD = "unread"
 
 
-def array_key(array: torch.Tensor | np.ndarray | DiskFeatures) -> str:
+def array_key(
+    array: torch.Tensor | np.ndarray | DiskFeatures | MadeColumns,
+) -> str:
     """The key of features, weights or ids."""
     if isinstance(array, DiskFeatures):
         return array.check_key()
+    if isinstance(array, MadeColumns):
+        return array.key
     if isinstance(array, np.ndarray):
         mapped = memory_map(array)
         if mapped is not None:

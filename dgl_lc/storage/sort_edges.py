@@ -42,7 +42,7 @@ def build_disk_graph(
     edges : path or source of edges
         A npy file (2, m) or (m, 2), an npz file with such an array as
         ``edge_index`` or ``edges``, or a csv file, plain or gz; or one of the
-        classes of :mod:`dgl_lc.storage.edge_sources`, for files that are read
+        classes of ``dgl_lc.storage.edge_sources``, for files that are read
         otherwise.
     num_nodes : int
         Nodes are 0 to num_nodes - 1.

@@ -54,7 +54,7 @@ def write_features(
     source : path or ArrayStream
         A npy file (n, d) of float16, float32 or float64, an npz file that
         has it as ``node_feat``, or another array of an npz file, as a
-        :class:`~dgl_lc.storage.npz_stream.Member`.
+        ``dgl_lc.storage.npz_stream.Member``.
     path : path
         The folder to write.
     width : int, optional

@@ -18,13 +18,14 @@ import torch
 from dgl import DGLError
 
 from .._common.bytes import format_bytes
-from .._common.dtypes import VALUE_TYPES, bits_of, type_of
+from .._common.dtypes import STORED_TYPES, bits_of, type_of
 from .._common.file_access import create_file, write_all
 from .._common.rows import COPY_ROWS
 from .._common.threads import ranges, run_parallel
 from ..graph_counts import GraphCounts
 from ..hops import FilterSpec
 from .folder import check_output, claim, disk_errors, locked
+from .free_disk import disk_of
 from .hop_store import CHECKSUMS, COUNTS, KIND, NODES, ROWS, StoreHead
 from .manifest import STATE, write_draft, write_manifest
 from .npy_file import (
@@ -36,6 +37,7 @@ from .npy_file import (
     npy_header,
     save_array,
 )
+from .part_folders import remove_parts
 from .row_checksums import add_checksums, factors
 
 #: The checksums so far: the file that counts, and the one that is written.
@@ -104,7 +106,7 @@ class StoreWriter:
         self.finished = False
         self._head, self._nodes, self._resume = head, nodes, resume
         self._by_rows = by_rows
-        self._type = VALUE_TYPES[head.kind]
+        self._type = STORED_TYPES[head.kind]
         self._checksums = np.zeros(0, np.uint64)
         self._new = self._checksums
         self._rows: np.ndarray = np.empty((0, 0, 0), self._type.stored)
@@ -195,7 +197,10 @@ class StoreWriter:
         dtype = self._type.stored
         size = int(np.prod(self.shape, dtype=np.int64)) * dtype.itemsize
         needed = disk_bytes(self.shape, dtype.itemsize, self._nodes is not None)
-        free = shutil.disk_usage(self.folder).free
+        # Parts of ranks that were killed: this run does not need them.
+        remove_parts(self.folder)
+        # The folder is locked and ours: what is in it is written again.
+        free = shutil.disk_usage(self.folder).free + disk_of(self.folder)
         if needed + _SPARE > free:
             raise DGLError(
                 f"out={str(self.folder)!r}: the hop features take "

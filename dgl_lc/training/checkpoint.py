@@ -5,6 +5,7 @@ from typing import Any
 
 from dgl import DGLError
 
+from .description import BEFORE
 from .tensor_files import check_replaceable, read_file, write_file
 
 _KIND = "checkpoint"
@@ -59,7 +60,9 @@ class Checkpoint:
         before, state = content.get("run"), content.get("state")
         if not isinstance(before, dict) or not isinstance(state, dict):
             raise self.refuse("it holds no state")
-        different = _differences(before, self._run)
+        # Runs of earlier versions had no choice in these.
+        older = {name: BEFORE[name] for name in BEFORE if name in self._run}
+        different = _differences({**older, **before}, self._run)
         if different:
             more = len(different) - _NAMED
             text = "; ".join(different[:_NAMED])
@@ -97,6 +100,8 @@ def _differences(before: dict[str, Any], now: dict[str, str]) -> list[str]:
                 *(str(run.get(name, "absent")) for run in (before, now))
             )
             text = f"its {subject} is {then}, that of this run is {this}"
+            if name == "batch_size":
+                text += " (all ranks together)"
         if text not in found:
             found.append(text)
     return found
@@ -132,8 +137,9 @@ def _follows(name: str, names: list[str]) -> bool:
         return any(n == "model" or n.startswith("model's ") for n in names)
     if name.startswith("optimizer's "):
         return "optimizer" in names
-    if name.startswith("labels of "):
-        return name.removeprefix("labels of ") in names
+    if "labels of " in name:
+        # Labels of other nodes are other labels.
+        return name.rpartition(" of ")[2] in names
     if name.startswith(("inputs: ", "valid_inputs: ")):
         whole, _, _ = name.partition(": ")
         # Of all that differs in the inputs, the first thing is enough.

@@ -9,12 +9,15 @@ from dgl.base import DGLWarning
 
 from .._common.bytes import format_bytes
 from ..data import DiskData, NodeData
+from ..hops import HopFeatures
 from ..nn.model import HopModel
 from ..nn.several_filters import SeveralFilters
 from ..node_rows import NodeRows
+from ..precompute import with_labels
 from ..precompute.planning.cpu import MemoryTooSmall
 from ..ranks.group import Group
 from ..row_programs.row_module import RowModule
+from .label_inputs import compute_labels, reads_labels
 from .task_store import edge_weight
 from .wanted_nodes import WantedNodes
 
@@ -32,6 +35,7 @@ def computed_blocks(
     weighted: bool,
     is_limited: bool,
     process_group: Group,
+    label_rows: HopFeatures | None = None,
 ) -> Iterator[tuple[int, int, NodeRows | None]]:
     """Yield ranges of nodes, with the hop features that were computed.
 
@@ -42,8 +46,10 @@ def computed_blocks(
     if isinstance(model, RowModule):
         yield 0, len(wanted), None
         return
-    # Such a model precomputes for one filter after the other.
+    # Such a model precomputes for one filter after the other, and hop
+    # features before label features.
     shares = 2 if isinstance(model, SeveralFilters) else 1
+    shares += reads_labels(model) and label_rows is None
     memory = budget // shares if is_limited else None
     least = max(1, -(-wanted.num_lacking // _MOST_BLOCKS))
     most = max(least, min(_most_rows(model, data, budget), len(wanted)))
@@ -54,7 +60,7 @@ def computed_blocks(
         try:
             computed = _compute(
                 model, data, wanted, first, last, weighted, memory,
-                process_group,
+                process_group, label_rows,
             )  # fmt: skip
         except MemoryTooSmall as error:
             if most == least:
@@ -88,6 +94,8 @@ def _most_rows(
 ) -> int:  # fmt: skip
     """Return the number of rows whose hop features take half the budget."""
     row = model.num_inputs * data.num_feats * data.feat.dtype.itemsize
+    if model.label_branch is not None:
+        row += 4 * model.label_branch.hidden.in_features
     return max(1, budget // 2 // row)
 
 
@@ -100,6 +108,7 @@ def _compute(
     weighted: bool,
     memory: int | None,
     process_group: Group,
+    label_rows: HopFeatures | None,
 ) -> NodeRows | None:
     """Compute the hop features of those nodes of a range that lack them."""
     part = slice(first, last)
@@ -115,4 +124,12 @@ def _compute(
     if len(ids) < data.graph.num_nodes():
         options["nodes"] = ids
     feat: Any = data.feat
-    return model.precompute(data.graph, feat, **options)
+    found = model.precompute(data.graph, feat, **options)
+    if not reads_labels(model):
+        return found
+    if label_rows is None:
+        # Ranks have row shards, of which each computes the label features.
+        label_rows = compute_labels(
+            model, data, found.nodes, memory=memory, process_group=False
+        )
+    return with_labels(found, label_rows)

@@ -7,6 +7,7 @@ long content (features, edges, labels) is described by its digest.
 import re
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,15 @@ from torch import nn
 
 from .._common.digest import digest
 from ..hops import HopFeatures
+from ..labelled_rows import LabelledRows
 from ..node_rows import ModelInputs, NodeRows
 from ..storage.hop_store import StoredHops
 from ..storage.input_store import StoredInputs
 from .loader import Inputs
 from .model_rows import is_full_graph
+from .run_options import RunOptions
+from .schedules import describe_scheduler
+from .targets import Targets
 
 #: What every module has, whatever its class.
 _OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
@@ -31,28 +36,122 @@ def describe_run(
     optimizer: torch.optim.Optimizer,
     inputs: Inputs,
     valid_inputs: Inputs | None,
-    labels: torch.Tensor,
-    train: torch.Tensor,
-    valid: torch.Tensor,
+    train: tuple[torch.Tensor, Targets],
+    valid: tuple[torch.Tensor, Targets],
+    options: RunOptions,
+    size: int,
     **settings: Any,
 ) -> dict[str, str]:
     """Describe everything that the result of a training run depends on.
 
     The arguments are those of :func:`~dgl_lc.training.fit`, checked;
-    ``settings`` are those among them that are plain values. Of row shards it
-    says what all ranks have in common.
+    ``train`` and ``valid`` are ids and targets, and ``settings`` are those
+    among the arguments that are plain values; ``size`` is the number of ranks.
+    Of row shards it says what all ranks have in common.
     """
     found = {name: repr(value) for name, value in settings.items()}
+    found.update(_of_options(options, size))
     found.update(_of_model(model))
     found.update(_of_optimizer(optimizer, model))
-    labels = torch.as_tensor(labels).cpu()
-    for name, ids in (("train", train), ("valid", valid)):
+    for name, (ids, targets) in (("train", train), ("valid", valid)):
         found[f"{name} (digest)"] = digest(ids)
-        found[f"labels of {name} (digest)"] = digest(labels[ids].long())
+        parts = {
+            "labels": targets.values,
+            "weights of labels": targets.weight,
+            "places of soft labels": targets.place,
+            "soft labels": targets.soft,
+        }
+        for part, values in parts.items():
+            if values is not None:
+                found[f"{part} of {name} (digest)"] = digest(values)
     found.update(_of_inputs("inputs", inputs))
     if valid_inputs is not None and valid_inputs is not inputs:
         found.update(_of_inputs("valid_inputs", valid_inputs))
     return found
+
+
+def describe_stages(
+    model: nn.Module,
+    inputs: Any,
+    valid_inputs: Any,
+    labels: torch.Tensor,
+    train: torch.Tensor,
+    valid: torch.Tensor,
+    unlabelled: torch.Tensor | None,
+    **settings: Any,
+) -> dict[str, str]:
+    """Describe what the stages of a self-training depend on.
+
+    The arguments are those of :func:`~dgl_lc.training.self_train`. What each
+    stage depends on is in the checkpoint of its own run.
+    """
+    found = {
+        name: _name_of(value) if callable(value) else _text(value)
+        for name, value in settings.items()
+        if name not in _FREE
+    }
+    found.update(_of_model(model))
+    for name, ids in (("train", train), ("valid", valid)):
+        found[f"{name} (digest)"] = digest(ids)
+        found[f"labels of {name} (digest)"] = digest(labels[ids])
+    others = getattr(settings.get("consistency"), "unlabelled", None)
+    if others is not None:
+        found["unlabelled nodes of consistency (digest)"] = digest(
+            torch.as_tensor(others)
+        )
+    found["unlabelled (digest)"] = (
+        "all" if unlabelled is None else digest(unlabelled)
+    )
+    for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
+        if callable(given):
+            found[name] = _name_of(given)
+        elif given is not None:
+            found.update(_of_inputs(name, given))
+    return found
+
+
+#: Options that may be others when stages are resumed.
+_FREE = ("epochs", "patience", "progress", "device")
+#: The options of runs of which no description has them: what was the case
+#: before they could be chosen.
+BEFORE = {
+    "loss": "cross_entropy",
+    "class_weight": "None",
+    "metric": "accuracy",
+    "scheduler": "None",
+    "clip_norm": "None",
+    "precision": "'fp32'",
+    "consistency": "None",
+}
+
+
+def _of_options(options: RunOptions, size: int) -> Iterator[tuple[str, str]]:
+    objective, metric = options.objective, options.metric
+    yield "loss", _name_of(objective.own) or objective.kind
+    yield "class_weight", _text(objective.class_weight)
+    yield "metric", _name_of(metric.own) or metric.name
+    yield "scheduler", describe_scheduler(options.scheduler)
+    yield "clip_norm", repr(options.clip_norm)
+    consistency = options.consistency
+    if consistency is not None and consistency.batch_size is not None:
+        # That of all ranks together, as a run may resume with others.
+        whole = consistency.batch_size * size
+        consistency = replace(consistency, batch_size=whole)
+    yield "consistency", repr(consistency)
+    if consistency is not None and consistency.unlabelled is not None:
+        ids = consistency.unlabelled
+        yield "unlabelled nodes of consistency (digest)", digest(ids)
+
+
+def _name_of(function: Any) -> str:
+    """Name a function, or an object that can be called, and its class."""
+    if function is None:
+        return ""
+    found = function if hasattr(function, "__qualname__") else type(function)
+    name = f"{found.__module__}.{found.__qualname__}"
+    if isinstance(function, nn.Module):
+        return f"{name}({function.extra_repr()})"
+    return name
 
 
 def _of_model(model: nn.Module) -> Iterator[tuple[str, str]]:
@@ -124,6 +223,14 @@ def describe_shard(inputs: Any) -> str:
 def _of_inputs(
     name: str, inputs: Any, whole: bool = True
 ) -> Iterator[tuple[str, str]]:
+    if isinstance(inputs, LabelledRows):
+        yield from _of_inputs(name, inputs.features, whole)
+        labels = inputs.labels
+        if not (whole and inputs.shard is not None):
+            yield from _of_inputs(f"label features of {name}", labels, whole)
+        # Of row shards, each rank may have the label features of its own.
+        yield f"recipe of label features of {name}", str(labels.label_recipe)
+        return
     if whole and isinstance(inputs, NodeRows) and inputs.shard is not None:
         # What the ranks hold differs: see describe_shard.
         yield name, "row shards"

@@ -9,21 +9,28 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from dgl import DGLError
 from torch import nn
 from tqdm.auto import tqdm
 
 from .checkpoint import Checkpoint
-from .history import COLUMNS, Fit
+from .consistency import Outputs, Passes
+from .history import Fit, columns_of
 from .model_rows import model_device
+from .run_options import RunOptions
+from .schedules import step_scheduler
+from .targets import Targets
 from .tensor_files import in_one_line, plain_copy
+from .validation import Validation, as_targets
 
 #: Seconds between two checkpoints.
 _CHECKPOINT_SECONDS = 30.0
 
-#: Gives (logits, labels) for each step of an epoch.
-Source = Callable[[nn.Module, int], Iterator[tuple[torch.Tensor, torch.Tensor]]]
+#: Gives (logits, targets) for each step of an epoch; classes may be a tensor,
+#: and the logits of several passes are Outputs.
+Source = Callable[[nn.Module, int], Iterator[tuple[Any, Any]]]
+#: Functions that are called with each row of the history.
+OnEpoch = Callable[[dict], Any]
 
 
 @dataclass
@@ -37,10 +44,17 @@ class TrainingRun:
     epoch: int = 0
     best_epoch: int = 0
     best_score: float = math.inf
+    options: RunOptions = field(default_factory=RunOptions)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.best = _copy(self.model.state_dict())
+        self.best = copied(self.model.state_dict())
+        #: What the steps call: the model, or its passes.
+        self.stepped = self.model
+        if self.options.consistency is not None:
+            self.stepped = Passes(self.model, self.options.consistency.passes)
+        #: The loss between passes in the last epoch, of one row.
+        self._apart = 0.0
         #: The checkpoint that was taken up, until the optimizer made a step.
         self._untried: Checkpoint | None = None
 
@@ -64,7 +78,7 @@ class TrainingRun:
         saved: Checkpoint | None = None,
         resume: bool = True,
         progress: bool | None = None,
-        on_epoch: Callable[[dict], None] | None = None,
+        on_epoch: OnEpoch | None = None,
     ) -> Fit:
         """Train up to an epoch; put back the weights of the best one.
 
@@ -97,7 +111,7 @@ class TrainingRun:
                         bar.update()
                         bar.set_postfix(
                             loss=f"{row['train_loss']:.3f}",
-                            valid=f"{row['valid_accuracy']:.3f}",
+                            valid=f"{row[self.options.metric.column]:.3f}",
                         )
                         self._report(row, on_epoch)
                         if on_epoch is not None and saved is not None:
@@ -116,7 +130,7 @@ class TrainingRun:
         import pandas as pd  # takes half a second, and only fit needs it
 
         history = pd.DataFrame(self.rows).set_index("epoch")
-        return Fit(history, self.best_epoch)
+        return Fit(history, self.best_epoch, self.options.metric.name)
 
     def _begin(self, saved: Checkpoint | None, resume: bool) -> None:
         """Take up the state of a checkpoint, if there is one to resume."""
@@ -143,77 +157,117 @@ class TrainingRun:
         began = time.perf_counter()
         loss = self._train(source)
         took = time.perf_counter() - began
-        valid_loss, accuracy = self._evaluate(checked)
+        valid_loss, metric = self._evaluate(checked)
         self.epoch += 1
         row = {
             "epoch": self.epoch,
             "train_loss": loss,
             "valid_loss": valid_loss,
-            "valid_accuracy": accuracy,
+            self.options.metric.column: metric,
             "train_seconds": took,
             "seconds": time.perf_counter() - start,
         }
+        if self.options.consistency is not None:
+            row["train_consistency"] = self._apart
+        scheduler = self.options.scheduler
+        if scheduler is not None:
+            row["lr"] = float(self.optimizer.param_groups[0]["lr"])
+            step_scheduler(scheduler, row[self._monitored])
         row = self._agree(row)
         self.rows.append(row)
         score = self._score(row)
         # Of equal epochs the first is kept.
         if score < self.best_score:
             self.best_score, self.best_epoch = score, self.epoch
-            self.best = _copy(self.model.state_dict())
+            self.best = copied(self.model.state_dict())
         return row
 
     def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
         """Return the row of the history that all ranks have."""
         return row
 
-    def _report(
-        self, row: dict[str, Any], on_epoch: Callable[[dict], None] | None
-    ) -> None:
+    def _report(self, row: dict[str, Any], on_epoch: OnEpoch | None) -> None:
         """Give the user's function a row of the history."""
         if on_epoch is not None:
             on_epoch(row)
 
     def _score(self, row: dict[str, Any]) -> float:
         """Rate an epoch: the lower, the better."""
+        value = row[self._monitored]
+        lower = self.monitor == "loss" or self.options.metric.lower
+        return value if lower else -value
+
+    @property
+    def _monitored(self) -> str:
+        """The column of the history that has to improve."""
         if self.monitor == "loss":
-            return row["valid_loss"]
-        return -row["valid_accuracy"]
+            return "valid_loss"
+        return self.options.metric.column
 
     def _train(self, source: Source) -> float:
         self.model.train()
-        total, count = 0.0, 0
-        for number, (logits, target) in enumerate(
-            source(self.model, self.epoch)
+        total, count = 0.0, 0.0
+        apart, rows = 0.0, 0
+        for number, (output, given) in enumerate(
+            source(self.stepped, self.epoch)
         ):
-            loss, value = self._loss(number, logits, target, "mean")
+            target = as_targets(given)
+            self._check_step(number, output, target)
+            loss, weight = self._of_labels(
+                output, target, self.options.objective.mean
+            )
+            value = self._check_value(number, loss.item())
+            if self.options.consistency is not None:
+                more, others = self.options.consistency.total(output)
+                apart += self._check_value(number, more.item())
+                rows += others
+                factor = self.options.consistency.weight / max(1, others)
+                loss = loss + factor * more
             self._descend(loss)
-            total += value * len(target)
-            count += len(target)
+            total += value * weight
+            count += weight
+        self._apart = apart / max(1, rows)
         return total / count
 
-    def _loss(
-        self,
-        number: int,
-        logits: torch.Tensor,
-        target: torch.Tensor,
-        reduction: str,
+    @staticmethod
+    def _of_labels(
+        output: Any,
+        target: Targets,
+        compute: Callable[[torch.Tensor, Targets], tuple[torch.Tensor, float]],
     ) -> tuple[torch.Tensor, float]:
-        """Compute the loss of a step, and its value; nan and inf are errors."""
+        """Compute the loss of labels; of several passes it is the mean."""
+        if not isinstance(output, Outputs):
+            return compute(output, target)
+        found = [compute(logits, target) for logits in output.labelled]
+        losses = torch.stack([loss for loss, _ in found])
+        return losses.mean(), found[0][1]
+
+    def _check_step(self, number: int, output: Any, target: Targets) -> None:
+        """Refuse targets that do not fit the model, in the first step."""
         if self.epoch == 0 and number == 0:
-            _check_classes(logits, target)
-        loss = F.cross_entropy(logits, target, reduction=reduction)
-        value = loss.item()
+            if isinstance(output, Outputs):
+                output = output.labelled[0]
+            self.options.objective.check(output, target)
+
+    def _check_value(self, number: int, value: float) -> float:
+        """Return the loss of a step; nan and inf are errors."""
         if not math.isfinite(value):
             raise DGLError(
                 f"the loss is {value}{self._where} in epoch {self.epoch + 1}, "
                 f"batch {number + 1}: {self._kept}. A smaller lr, or features "
                 f"without nan and inf, may help."
             )
-        return loss, value
+        return value
 
     def _descend(self, loss: torch.Tensor) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        if self.options.clip_norm is not None:
+            groups = self.optimizer.param_groups
+            nn.utils.clip_grad_norm_(
+                [own for group in groups for own in group["params"]],
+                self.options.clip_norm,
+            )
         self._step()
 
     def _step(self) -> None:
@@ -229,19 +283,22 @@ class TrainingRun:
         self._untried = None
 
     def _evaluate(self, source: Source) -> tuple[float, float]:
-        total, right, count = self._sums(source)
-        return total / count, right / count
+        found = self._validate(source)
+        metric = found.right / found.entries if found.entries else math.nan
+        if not self.options.metric.counted:
+            metric = self.options.metric.value(*found.joined())
+        return found.loss / found.weight, metric
 
-    def _sums(self, source: Source) -> tuple[float, int, int]:
-        """Return the sum of the validation losses, the hits and the rows."""
+    def _validate(self, source: Source) -> Validation:
+        """Go through the validation once."""
         self.model.eval()
-        total, right, count = 0.0, 0, 0
+        objective, metric = self.options.objective, self.options.metric
+        found = Validation()
         with torch.no_grad():
-            for number, (logits, target) in enumerate(source(self.model, 0)):
-                _check_classes(logits, target)
-                losses = F.cross_entropy(logits, target, reduction="none")
-                # In float64 the sum does not depend on how rows are cut.
-                value = float(losses.double().sum())
+            for number, (logits, given) in enumerate(source(self.model, 0)):
+                target = as_targets(given)
+                objective.check(logits, target)
+                value, weight = objective.checked_total(logits, target)
                 if not math.isfinite(value):
                     raise DGLError(
                         f"the validation loss is {value}{self._where} in epoch "
@@ -249,10 +306,16 @@ class TrainingRun:
                         f"If the rows of valid hold nan or inf, take these "
                         f"nodes out of it; if not, a smaller lr may help."
                     )
-                total += value
-                right += int((logits.argmax(dim=1) == target).sum())
-                count += len(target)
-        return total, right, count
+                found.loss += value
+                found.weight += weight
+                if metric.counted:
+                    right, entries = metric.hits(logits, target)
+                    found.right += right
+                    found.entries += entries
+                else:
+                    found.logits.append(logits.cpu())
+                    found.values.append(target.values.cpu())
+        return found
 
     @property
     def _where(self) -> str:
@@ -284,6 +347,10 @@ class TrainingRun:
             ),
             "generator": torch.get_rng_state(),
         }
+        if self.options.scheduler is not None:
+            found["scheduler"] = plain_copy(
+                self.options.scheduler.state_dict(), "scheduler.state_dict()"
+            )
         device = model_device(self.model)
         if device.type == "cuda":
             found["cuda_generator"] = torch.cuda.get_rng_state(device)
@@ -293,7 +360,8 @@ class TrainingRun:
         """Take up a state; an error of any kind if it is not a whole one."""
         epoch, best_epoch = state["epoch"], state["best_epoch"]
         rows = state["rows"]
-        values = [row[column] for row in rows for column in COLUMNS]
+        columns = columns_of(self.options.metric.name)
+        values = [row[column] for row in rows for column in columns]
         if (
             type(epoch) is not int
             or type(best_epoch) is not int
@@ -304,9 +372,11 @@ class TrainingRun:
             raise DGLError("its history is not that of a run")
         # Weights of other names or shapes are refused here.
         self.model.load_state_dict(state["best"])
-        best = _copy(self.model.state_dict())
+        best = copied(self.model.state_dict())
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
+        if self.options.scheduler is not None:
+            self.options.scheduler.load_state_dict(state["scheduler"])
         torch.set_rng_state(state["generator"])
         device = model_device(self.model)
         if device.type == "cuda" and "cuda_generator" in state:
@@ -337,7 +407,8 @@ def _write(
     return None
 
 
-def _copy(state: dict[str, Any]) -> dict[str, Any]:
+def copied(state: dict[str, Any]) -> dict[str, Any]:
+    """Copy a state dict of a model."""
     # A state dict refers to the live weights: without a copy the weights of
     # the best epoch would change with every step.
     return {
@@ -346,30 +417,3 @@ def _copy(state: dict[str, Any]) -> dict[str, Any]:
         else copy.deepcopy(value)
         for name, value in state.items()
     }
-
-
-def _check_classes(logits: torch.Tensor, target: torch.Tensor) -> None:
-    if len(target) and int(target.max()) >= logits.shape[1]:
-        raise DGLError(
-            f"labels holds {int(target.max())}, but the model gives "
-            f"{logits.shape[1]} classes (0 to {logits.shape[1] - 1})."
-        )
-
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict]:
-    """Sort parameters into groups: those that decay, and those that do not."""
-    spared: frozenset[str] = getattr(model, "no_weight_decay", frozenset())
-    named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
-    if not named:
-        raise DGLError("the model has no parameters to train.")
-    groups = [
-        {
-            "params": [p for n, p in named if n not in spared],
-            "weight_decay": weight_decay,
-        },
-        {
-            "params": [p for n, p in named if n in spared],
-            "weight_decay": 0.0,
-        },
-    ]
-    return [group for group in groups if group["params"]]

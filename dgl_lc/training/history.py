@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dgl import DGLError
 
@@ -12,11 +12,21 @@ from .._common.file_access import open_regular, replace_buffered
 if TYPE_CHECKING:
     import pandas as pd
 
-#: What a row of the history holds, at the least.
-COLUMNS = (
-    "epoch", "train_loss", "valid_loss", "valid_accuracy", "train_seconds",
-    "seconds",
-)  # fmt: skip
+
+def columns_of(metric: str) -> tuple[str, ...]:
+    """Return what a row of the history holds, at the least."""
+    return (
+        "epoch", "train_loss", "valid_loss", f"valid_{metric}",
+        "train_seconds", "seconds",
+    )  # fmt: skip
+
+
+#: The columns with the metric that is the default.
+COLUMNS = columns_of("accuracy")
+#: Figures of which a lower value is better.
+LOWER_IS_BETTER = ("loss", "mae", "rmse")
+#: How the file of a history begins.
+_BEGIN = b"epoch,train_loss,valid_loss,valid_"
 
 
 @dataclass
@@ -26,22 +36,36 @@ class Fit:
     Attributes
     ----------
     history : DataFrame
-        A row for each epoch: train_loss, valid_loss, valid_accuracy,
-        train_seconds (of the epoch's steps) and seconds (since the start,
-        evaluation included).
+        A row for each epoch: train_loss, valid_loss, valid_accuracy (or
+        valid_METRIC), train_seconds (of the epoch's steps) and seconds (since
+        the start, evaluation included). With a scheduler it also has lr, the
+        learning rate of the epoch.
     best_epoch : int
         The epoch whose weights were kept, from 1. Of several that are equally
         good, it is the first.
+    metric : str
+        The name of the metric.
     """
 
     history: "pd.DataFrame"
     best_epoch: int
+    metric: str = "accuracy"
+
+    @property
+    def valid_metric(self) -> float:
+        """The metric of the validation in the best epoch, or nan."""
+        found = self.history[f"valid_{self.metric}"]
+        return float(found.get(self.best_epoch, math.nan))
 
     @property
     def valid_accuracy(self) -> float:
         """Validation accuracy in the best epoch; nan if there is none."""
-        found = self.history.valid_accuracy
-        return float(found.get(self.best_epoch, math.nan))
+        if self.metric != "accuracy":
+            raise DGLError(
+                f"this run has the metric {self.metric}, not the accuracy: "
+                f"read valid_metric."
+            )
+        return self.valid_metric
 
     @property
     def epoch_seconds(self) -> float:
@@ -68,19 +92,26 @@ class Fit:
             return f"no best epoch among {len(self.history)}"
         return (
             f"best of {len(self.history)} epochs: {self.best_epoch}, "
-            f"validation accuracy {self.valid_accuracy:.4f}; "
+            f"validation {self.metric} {self.valid_metric:.4f}; "
             f"{self.epoch_seconds:.3f} s per epoch, {self.seconds:.1f} s in all"
         )
+
+
+def is_better(row: dict[str, Any], other: dict[str, Any], monitor: str) -> bool:
+    """Tell whether a row of a history is better than another one."""
+    column = f"valid_{monitor}"
+    if monitor in LOWER_IS_BETTER:
+        return row[column] < other[column]
+    return row[column] > other[column]
 
 
 def check_history_file(path: Path) -> None:
     """Refuse a file that exists and is not the history of a run."""
     if not path.exists():
         return
-    begin = ",".join(COLUMNS).encode()
     with open_regular(path) as file:
-        found = file.read(len(begin))
-    if found and found != begin:
+        found = file.read(len(_BEGIN))
+    if found and found != _BEGIN:
         raise DGLError(
             f"{path} exists, and is not a history that dgl-lc wrote: name "
             f"another file, or remove this one."

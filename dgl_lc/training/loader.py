@@ -9,6 +9,7 @@ from dgl import DGLError
 
 from ..node_rows import NodeRows
 from .buffers import Buffers
+from .targets import Targets, node_labels
 
 #: What a model reads in batches: hop features, or plain hops from hop 0 on.
 Inputs = NodeRows | Sequence | torch.Tensor
@@ -72,7 +73,7 @@ class HopLoader:
         self,
         hops: Inputs,
         nids: torch.Tensor,
-        labels: torch.Tensor | None = None,
+        labels: torch.Tensor | Targets | None = None,
         batch_size: int = 4096,
         shuffle: bool = False,
         device: torch.device | str | None = None,
@@ -89,7 +90,10 @@ class HopLoader:
                 f"{world_size - 1}."
             )
         self._hops = as_rows(hops)
-        count = None if labels is None else len(labels)
+        # Targets are those of nids alone, which are then ids and no mask.
+        count = None
+        if labels is not None and not isinstance(labels, Targets):
+            count = len(labels)
         self.nids = self._hops.node_ids(nids, "nids", count)
         if len(self.nids) == 0 and not self._may_be_empty:
             raise DGLError("nids is empty: give at least one node.")
@@ -98,8 +102,10 @@ class HopLoader:
         self._given: list[bool] | None = None
         if not isinstance(hops, NodeRows):
             self._given = [tensor is not None for tensor in hops]
-        self._labels = None
-        if labels is not None:
+        self._labels: torch.Tensor | Targets | None = None
+        if isinstance(labels, Targets):
+            self._labels = labels
+        elif labels is not None:
             self._labels = node_labels(labels, self._hops, self.nids)
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -165,12 +171,15 @@ class HopLoader:
         count = len(self.nids)
         if not self.shuffle:
             return torch.arange(count)
+        return torch.randperm(count, generator=self._generator(epoch))
+
+    def _generator(self, epoch: int) -> torch.Generator:
         # Each seed and epoch has a stream of its own, so that a resumed run
         # draws the same order.
         state = np.random.SeedSequence([self.seed, epoch, *self._stream])
         generator = torch.Generator()
         generator.manual_seed(int(state.generate_state(1, np.uint64)[0]))
-        return torch.randperm(count, generator=generator)
+        return generator
 
     @property
     def _onto_gpu(self) -> bool:
@@ -190,7 +199,9 @@ class HopLoader:
                 out = self._buffers.get(rows, columns, hops.dtype)
         return hops.take(places, nids, out)
 
-    def _finish(self, batch: NodeRows, labels: torch.Tensor | None) -> Any:
+    def _finish(
+        self, batch: NodeRows, labels: torch.Tensor | Targets | None
+    ) -> Any:
         if self.device is not None:
             batch = batch.to(self.device, non_blocking=True)
             if labels is not None:
@@ -242,33 +253,3 @@ def as_rows(hops: Inputs) -> NodeRows:
             f"{[tuple(t.shape) for t in tensors]}."
         )
     return NodeRows(tensors)
-
-
-def node_labels(
-    labels: torch.Tensor, hops: NodeRows, nids: torch.Tensor
-) -> torch.Tensor:
-    """Return the labels of some nodes, checked."""
-    if not isinstance(labels, torch.Tensor):
-        labels = torch.as_tensor(labels)
-    if labels.dim() != 1 or labels.is_floating_point() or labels.is_complex():
-        raise DGLError(
-            f"labels should hold one integer for each node, got "
-            f"{labels.dtype} of shape {tuple(labels.shape)}."
-        )
-    rows = hops.shape[0]
-    whole = hops.nodes is None
-    last = int(nids.max()) if len(nids) else -1
-    if (whole and len(labels) != rows) or last >= len(labels):
-        raise DGLError(
-            f"labels has {len(labels)} entries; it should have one for each "
-            f"node of the graph"
-            + (f", {rows}." if whole else ", labelled or not.")
-        )
-    chosen = labels[nids].long()
-    if len(chosen) and int(chosen.min()) < 0:
-        node = int(nids[chosen.argmin()])
-        raise DGLError(
-            f"labels holds {int(chosen.min())} for node {node}: leave nodes "
-            f"without a label out of the split."
-        )
-    return chosen

@@ -89,6 +89,46 @@ class RangeLoader(HopLoader):
         return order, batches_of(len(order), self.batch_size)
 
 
+class SampleLoader(HopLoader):
+    """Gives batches that are drawn from the nodes, with repetition.
+
+    Several ranks have pieces of the batches of one process.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for :class:`HopLoader`.
+    steps : int
+        Batches of an epoch.
+    shard : int, optional
+        The number of this rank, if it draws from nodes that it alone holds.
+    """
+
+    _may_be_empty = True
+
+    def __init__(
+        self, *args: Any, steps: int, shard: int | None = None, **kwargs: Any
+    ):
+        super().__init__(*args, **kwargs)
+        # Not the numbers that shuffle the training nodes.
+        self._stream = (-1 % 2**32, *([] if shard is None else [shard]))
+        self._steps = steps
+
+    def __len__(self) -> int:
+        return self._steps
+
+    def _cut(self, epoch: int) -> tuple[torch.Tensor, Cuts]:
+        if not len(self.nids):
+            return torch.arange(0), [(0, 0)] * self._steps
+        size = self.batch_size
+        drawn = torch.randint(
+            len(self.nids), (self._steps, self._world_size, size),
+            generator=self._generator(epoch),
+        )  # fmt: skip
+        own = drawn[:, self._rank].reshape(-1)
+        return own, batches_of(len(own), size)
+
+
 def piece(count: int, rank: int, size: int) -> tuple[int, int]:
     """Cut ``count`` rows into contiguous pieces; give that of a rank.
 

@@ -1,7 +1,6 @@
 """The epochs of a training run that several ranks make together."""
 
 import io
-from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
@@ -13,7 +12,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..ranks.collectives import Collectives
 from .checkpoint import Checkpoint
-from .epochs import Source, TrainingRun
+from .consistency import Passes
+from .epochs import OnEpoch, Source, TrainingRun
+from .run_options import RunOptions
+from .validation import Validation, as_targets
 
 #: The option of buffers, which torch 2.13 gave another name.
 _SEND_BUFFERS = (
@@ -21,6 +23,12 @@ _SEND_BUFFERS = (
     if "forward_sync_buffers" in signature(DistributedDataParallel).parameters
     else "broadcast_buffers"
 )
+
+
+#: Types of outputs and targets.
+_DTYPES = (
+    torch.float32, torch.float64, torch.int64, torch.float16, torch.bfloat16
+)  # fmt: skip
 
 
 class _Called(nn.Module):
@@ -57,7 +65,7 @@ class RanksRun(TrainingRun):
         Seed of dropout.
     saves : bool
         Whether rank 0 has a checkpoint.
-    model, optimizer, monitor, patience
+    model, optimizer, monitor, patience, options
         As for :class:`TrainingRun`.
     """
 
@@ -71,6 +79,7 @@ class RanksRun(TrainingRun):
         optimizer: torch.optim.Optimizer,
         monitor: str,
         patience: int,
+        options: RunOptions,
     ):
         self._collectives, self._steps = collectives, steps
         self._seed, self._saves = seed, saves
@@ -79,14 +88,19 @@ class RanksRun(TrainingRun):
         # It gives all ranks the weights of rank 0. Buffers are not sent with
         # each step: a rank whose batch can't be read would leave the others
         # waiting for them.
-        options: dict[str, Any] = {_SEND_BUFFERS: False}
+        sending: dict[str, Any] = {_SEND_BUFFERS: False}
+        called = model
+        if options.consistency is not None:
+            called = Passes(model, options.consistency.passes)
         self._parallel = DistributedDataParallel(
-            _Called(model), process_group=ranks.group,
-            find_unused_parameters=True, **options,
+            _Called(called), process_group=ranks.group,
+            find_unused_parameters=True, **sending,
         )  # fmt: skip
         self.model = model
         self._share_buffers()
-        super().__init__(model, optimizer, monitor, patience)
+        super().__init__(
+            model, optimizer, monitor, patience, options=options
+        )  # fmt: skip
 
     def close(self) -> None:
         """Take the hooks of DistributedDataParallel off the weights.
@@ -128,24 +142,42 @@ class RanksRun(TrainingRun):
         call = self._collectives.call
         call.stage(f"epoch {self.epoch + 1}")
         self.model.train()
-        total, count = 0.0, 0
+        total, count = 0.0, 0.0
+        apart, rows = 0.0, 0
+        consistency = self.options.consistency
         batches = source(self._parallel, self.epoch)
         for number in range(self._steps):
             error: Exception | None = None
-            value, rows = 0.0, 0
+            value, weight, far, others = 0.0, 0.0, 0.0, 0
             try:
-                logits, target = next(batches)
-                loss, value = self._loss(number, logits, target, "sum")
-                rows = len(target)
+                output, given = next(batches)
+                target = as_targets(given)
+                self._check_step(number, output, target)
+                loss, weight = self._of_labels(
+                    output, target, self.options.objective.total
+                )
+                value = self._check_value(number, loss.item())
+                if consistency is not None:
+                    more, others = consistency.total(output)
+                    far = self._check_value(number, more.item())
             except Exception as caught:
                 error = caught
-            found = self._collectives.check(error, [value, rows]).sum(0)
+            found = self._collectives.check(
+                error, [value, weight, far, others]
+            ).sum(0)
             total += float(found[0])
-            count += int(found[1])
+            count += float(found[1])
+            apart += float(found[2])
+            rows += int(found[3])
+            # The gradients of all ranks are averaged.
+            loss = loss * (self._size / float(found[1]))
+            if consistency is not None:
+                factor = consistency.weight / max(1, int(found[3]))
+                loss = loss + more * (self._size * factor)
             with self._collectives.watch():
-                # The gradients of all ranks are averaged.
-                self._descend(loss * (self._size / int(found[1])))
+                self._descend(loss)
             call.progress()
+        self._apart = apart / max(1, rows)
         self._share_buffers()
         return total / count
 
@@ -157,15 +189,50 @@ class RanksRun(TrainingRun):
     def _evaluate(self, source: Source) -> tuple[float, float]:
         self._collectives.call.stage(f"validation of epoch {self.epoch + 1}")
         error: Exception | None = None
-        sums = (0.0, 0, 0)
+        own = Validation()
         try:
-            sums = self._sums(source)
+            own = self._validate(source)
         except Exception as caught:
             error = caught
-        total, right, count = (
-            self._collectives.check(error, sums).sum(0).tolist()
+        loss, weight, right, entries = (
+            self._collectives.check(
+                error, [own.loss, own.weight, own.right, own.entries]
+            )
+            .sum(0)
+            .tolist()
         )
-        return total / count, right / count
+        if self.options.metric.counted:
+            return loss / weight, right / entries
+        return loss / weight, self._metric(own)
+
+    def _metric(self, own: Validation) -> float:
+        """Compute the metric from the validation rows of all ranks."""
+        logits, values = self._all_rows(own.logits), self._all_rows(own.values)
+        error: Exception | None = None
+        found = 0.0
+        try:
+            found = self.options.metric.value(logits, values)
+        except Exception as caught:
+            error = caught
+        # A function of the user's may round differently: rank 0 decides.
+        return float(self._collectives.check(error, [found])[0, 0])
+
+    def _all_rows(self, parts: list[torch.Tensor]) -> torch.Tensor:
+        """Put together the rows of all ranks, in the order of the ranks."""
+        part = torch.cat(parts) if parts else torch.empty(0)
+        # A rank without rows does not know what the others have.
+        facts = [len(part), part.dim() * (len(part) > 0), 0, 0]
+        if len(part):
+            facts[2:] = [part[0].numel(), _DTYPES.index(part.dtype)]
+        found = self._collectives.check(None, facts).long()
+        _, dims, columns, kind = found.max(0).values.tolist()
+        rows = torch.zeros(
+            (int(found[:, 0].sum()), columns), dtype=_DTYPES[kind]
+        )
+        first = int(found[: self._rank, 0].sum())
+        rows[first : first + len(part)] = part.view(len(part), -1)
+        self._collectives.add_rows(rows)
+        return rows if dims == 2 else rows[:, 0]
 
     def _agree(self, row: dict[str, Any]) -> dict[str, Any]:
         """Take the times of rank 0; refuse weights that differ."""
@@ -184,9 +251,7 @@ class RanksRun(TrainingRun):
         times = found[0, : len(names)].tolist()
         return {**row, **dict(zip(names, times, strict=True))}
 
-    def _report(
-        self, row: dict[str, Any], on_epoch: Callable[[dict], None] | None
-    ) -> None:
+    def _report(self, row: dict[str, Any], on_epoch: OnEpoch | None) -> None:
         error: BaseException | None = None
         before = self._options()
         if self._rank == 0 and on_epoch is not None:

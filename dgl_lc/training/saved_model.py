@@ -7,6 +7,7 @@ from typing import Any
 from dgl import DGLError
 from torch import nn
 
+from ..label_recipe import LabelRecipe
 from ..nn.model import HopModel
 from ..row_programs.row_module import RowModule
 from .row_model_files import ROW_MODEL, read_row_model, write_row_model
@@ -44,7 +45,7 @@ def save_model(
     model : nn.Module
         The model, or ``lc.module``. The filter and the hops of a model are a
         part of its configuration; so is whether it was trained with edge
-        weights.
+        weights, and how its label features were made.
     path : path
         The file.
     class_names : sequence of str, optional
@@ -110,6 +111,9 @@ def _of_nn(model: nn.Module) -> tuple[dict[str, Any], dict[str, Any]]:
     weighted = getattr(model, "weighted", None)
     if weighted is not None:
         content["weighted"] = weighted
+    recipe = getattr(model, "label_recipe", None)
+    if recipe is not None:
+        content["label_recipe"] = recipe.to_json()
     sizes = {
         "class_names": {"out_feats": config["out_feats"]},
         "feat_names": {"in_feats": config["in_feats"]},
@@ -176,6 +180,8 @@ def _read_nn(kind: type[nn.Module], content: dict[str, Any]) -> nn.Module:
         raise ValueError(f"weighted={weighted!r} should be a bool")
     if isinstance(model, HopModel):
         model.weighted = weighted
+        if "label_recipe" in content:
+            model.label_recipe = LabelRecipe.from_json(content["label_recipe"])
     return model
 
 

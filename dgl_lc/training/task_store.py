@@ -17,7 +17,8 @@ from ..data import DiskData, NodeData
 from ..nn.model import HopModel
 from ..node_rows import NodeRows
 from ..precompute import open_store
-from ..precompute.checks import has_weights
+from ..precompute.checks import check_weight, has_weights
+from ..precompute.graph.in_edges import in_edges
 from ..precompute.request import Request
 from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import StoredHops
@@ -109,6 +110,23 @@ def _check_made_from(
         f"never equal. Name the data it was made from, precompute again into "
         f"a new folder{update}."
     )
+
+
+def check_graph_key(
+    rows: StoredHops, path: str | os.PathLike, data: NodeData | DiskData
+) -> None:
+    """Refuse a store that was not made from the graph of a task."""
+    weight = "weight" if rows.filter.weighted else False
+    if weight and not has_weights(data.graph):
+        raise DGLError(
+            f"{path} was made with edge weights, but {data.name} has none."
+        )
+    key = in_edges(data.graph).key(check_weight(data.graph, weight))
+    if rows.head.made_from.get("graph") != key:
+        raise DGLError(
+            f"{path} was not made from the graph of {data.name}: name the data "
+            f"it was made from, or compute it again into a new folder."
+        )
 
 
 def edge_weight(

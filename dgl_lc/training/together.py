@@ -13,7 +13,7 @@ from ..ranks.collectives import Collectives
 from .batch_norm import synchronised
 from .description import describe_shard
 from .loader import HopLoader, Inputs, as_rows
-from .pieces import PieceLoader, RangeLoader, ShardLoader
+from .pieces import PieceLoader, RangeLoader, SampleLoader, ShardLoader
 from .rank_inputs import (
     check_shard,
     held_nodes,
@@ -21,6 +21,8 @@ from .rank_inputs import (
     refuse_full_graph,
 )
 from .ranks_run import RanksRun
+from .run_options import RunOptions
+from .targets import Targets
 
 
 class Together:
@@ -78,7 +80,7 @@ class Together:
         self,
         inputs: Inputs,
         ids: torch.Tensor,
-        labels: torch.Tensor,
+        targets: Targets,
         batch_size: int,
         device: torch.device,
         seed: int,
@@ -87,33 +89,55 @@ class Together:
         rank, size = self._ranks.rank, self._ranks.size
         if not is_shard(inputs):
             return PieceLoader(
-                inputs, ids, labels, batch_size, True, device, seed=seed,
+                inputs, ids, targets, batch_size, True, device, seed=seed,
                 rank=rank, world_size=size,
             )  # fmt: skip
         held, counts = held_nodes(self._call, as_rows(inputs), ids, "train")
         return ShardLoader(
-            inputs, ids[held], labels, batch_size, True, device, seed=seed,
-            shard=rank, counts=counts,
+            inputs, ids[held], targets[held], batch_size, True, device,
+            seed=seed, shard=rank, counts=counts,
+        )  # fmt: skip
+
+    def sample_loader(
+        self,
+        inputs: Inputs,
+        ids: torch.Tensor,
+        batch_size: int,
+        device: torch.device,
+        seed: int,
+        steps: int,
+    ) -> HopLoader:
+        """Make batches that this rank draws from nodes without a label."""
+        rank, size = self._ranks.rank, self._ranks.size
+        if not is_shard(inputs):
+            return SampleLoader(
+                inputs, ids, None, batch_size, True, device, seed=seed,
+                rank=rank, world_size=size, steps=steps,
+            )  # fmt: skip
+        held, _ = held_nodes(self._call, as_rows(inputs), ids, "unlabelled")
+        return SampleLoader(
+            inputs, ids[held], None, batch_size, True, device, seed=seed,
+            steps=steps, shard=rank,
         )  # fmt: skip
 
     def valid_loader(
         self,
         inputs: Inputs,
         ids: torch.Tensor,
-        labels: torch.Tensor,
+        targets: Targets,
         batch_size: int,
         device: torch.device,
     ) -> HopLoader:
         """Make the batches of this rank's part of the validation."""
         if not is_shard(inputs):
             return RangeLoader(
-                inputs, ids, labels, batch_size, False, device,
+                inputs, ids, targets, batch_size, False, device,
                 rank=self._ranks.rank, world_size=self._ranks.size,
             )  # fmt: skip
         held, _ = held_nodes(self._call, as_rows(inputs), ids, "valid")
         own = ids[held]
         return ShardLoader(
-            inputs, own, labels, batch_size, False, device,
+            inputs, own, targets[held], batch_size, False, device,
             shard=self._ranks.rank, counts=[len(own)],
         )  # fmt: skip
 
@@ -124,6 +148,7 @@ class Together:
         optimizer: torch.optim.Optimizer,
         monitor: str,
         patience: int,
+        options: RunOptions,
         steps: int,
         seed: int,
         device: torch.device,
@@ -133,7 +158,7 @@ class Together:
         with synchronised(model, self._ranks, device):
             found = RanksRun(
                 Collectives(self._call), steps, seed, saves, model, optimizer,
-                monitor, patience,
+                monitor, patience, options,
             )  # fmt: skip
             try:
                 yield found

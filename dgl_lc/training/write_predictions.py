@@ -15,13 +15,17 @@ from dgl import DGLError
 from .._common.file_access import replace_buffered
 from .._common.progress import progress_bar
 from ..data import DiskData, NodeData
+from ..hops import HopFeatures
+from ..labelled_rows import LabelledRows
 from ..node_rows import NodeRows
+from ..precompute import with_labels
 from ..precompute.checks import has_weights
 from ..ranks.call import RankCall
 from ..ranks.collectives import Collectives
 from ..ranks.group import Group, find_ranks
 from ..row_programs.row_module import RowModule
 from .computed_blocks import Model, computed_blocks
+from .label_inputs import compute_labels, reads_labels
 from .model_rows import check_output, model_device
 from .prediction_files import Writer, check_prediction_file, make_writer
 from .prediction_parts import PredictionParts
@@ -66,6 +70,7 @@ def write_predictions(
     *,
     nodes: torch.Tensor | None = None,
     rows: NodeRows | None = None,
+    label_rows: HopFeatures | None = None,
     class_names: Sequence[str] | None = None,
     probabilities: bool = False,
     memory: int | str | None = None,
@@ -103,6 +108,12 @@ def write_predictions(
         nodes are computed, and only those. Default: all are computed. Weights
         of edges are used if the model was trained with them; if that is not
         known, if rows was made with them, or the task has any.
+    label_rows : HopFeatures, optional
+        Label features of this task that exist, for a model with
+        ``label_feats``; with a row for each node to predict. Default: they
+        are computed from the training labels of the task, as those that the
+        model was trained with. With ``rows`` they are computed at once, and
+        otherwise block by block.
     class_names : sequence of str, optional
         The name of each class. Default: classes are written as numbers.
     probabilities : bool, optional
@@ -145,8 +156,8 @@ def write_predictions(
                 stack.enter_context(RankCall(ranks, "write_predictions"))
             )
         work = _Predictions(
-            collectives, model, data, Path(path), nodes, rows, class_names,
-            probabilities, memory, batch_size, process_group,
+            collectives, model, data, Path(path), nodes, rows, label_rows,
+            class_names, probabilities, memory, batch_size, process_group,
         )  # fmt: skip
         if device is not None:
             model.to(device)
@@ -173,6 +184,7 @@ class _Predictions:
         path: Path,
         nodes: torch.Tensor | None,
         rows: NodeRows | None,
+        label_rows: HopFeatures | None,
         class_names: Sequence[str] | None,
         probabilities: bool,
         memory: int | str | None,
@@ -208,6 +220,13 @@ class _Predictions:
                 f"features of {lacking:,} nodes can't be computed: give data "
                 f"with edge weights."
             )
+        self._label_rows = label_rows
+        if label_rows is not None and not reads_labels(model):
+            raise DGLError(
+                "label_rows is for models with label_feats: omit it."
+            )
+        if rows is not None and reads_labels(model):
+            self._rows = rows = self._pair(rows, nodes, memory)
         self._parts.agree(
             model, rows, nodes, batch_size=batch_size, classes=self._classes,
             probabilities=probabilities, lacking=lacking,
@@ -216,6 +235,31 @@ class _Predictions:
         )  # fmt: skip
         self._budget = self._parts.budget(memory)
         self._blocks = 0
+
+    def _pair(
+        self,
+        rows: NodeRows,
+        nodes: torch.Tensor | None,
+        memory: int | str | None,
+    ) -> NodeRows:
+        """Pair hop features that exist with label features."""
+        if isinstance(rows, LabelledRows):
+            return rows
+        labels = self._label_rows
+        if labels is None:
+            assert not isinstance(self._model, RowModule)
+            own = rows.nodes
+            if nodes is not None and rows.shard is None:
+                wanted = self._wanted
+                whole = slice(0, len(wanted))
+                own = wanted.numbers(whole)[~wanted.lacks(whole)].unique()
+                if len(own) == 0:
+                    return rows
+            labels = compute_labels(
+                self._model, self._data, own, memory=memory,
+                process_group=False,
+            )  # fmt: skip
+        return with_labels(rows, labels)
 
     def result(self) -> WrittenPredictions:
         lacking = self._wanted.num_lacking
@@ -252,7 +296,7 @@ class _Predictions:
         with progress_bar(len(wanted), "predict", progress, unit="node") as bar:
             for first, last, computed in computed_blocks(
                 self._model, self._data, wanted, self._budget, self._weighted,
-                self._is_limited, self._group,
+                self._is_limited, self._group, self._label_rows,
             ):  # fmt: skip
                 self._blocks += 1
                 for low in range(first, last, size):

@@ -22,6 +22,8 @@ CALLS = {
                              "SGC", "--seeds", "1", *SHORT],
     "reproduce cpu-vs-blocks": ["--nodes", "60", "--columns", "2", "--runs",
                                 "1", "--hops", "1", "--out", "OUT"],
+    "reproduce today": ["--data", "DATA.npz", "--models", "SGC", "--seeds",
+                        "1", "--trials", "1", *SHORT],
     "calibrate": [],
     "train": ["--model", "LCGPRGNN", "--data", "DATA.npz", "--hops", "1",
               "--hid-feats", "4", "--epochs", "1"],

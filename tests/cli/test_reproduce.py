@@ -133,3 +133,26 @@ def test_bad_input_is_named(call, message, tmp_path, refused):
 def test_data_sets_none_of_which_can_be_loaded_are_an_error(tmp_path, refused):
     call = ["reproduce", "accuracy", "--data", "nowhere"]
     assert "could be loaded" in refused(*call, "--out", str(tmp_path))
+
+
+def test_today_is_resumed_and_its_tables_are_saved(tmp_path, capsys):
+    call = ["reproduce", "today", "--data", DATA, "--models", "SGC",
+            "--seeds", "1", "--trials", "1", "--epochs", "2", "--patience",
+            "2", "--out", str(tmp_path)]  # fmt: skip
+    assert main([*call, "--minutes", "1e-9"]) == 0
+    assert "the same command resumes" in capsys.readouterr().out
+    assert main(call) == 0
+    text = capsys.readouterr().out
+    assert "chosen by validation: SGC" in text
+    frame = pd.read_csv(tmp_path / "today-results--synthetic-200.csv")
+    assert list(frame.model[:1]) == ["SGC"]
+    assert main(call) == 0
+    assert " epochs, " not in capsys.readouterr().out
+
+
+def test_today_refuses_a_model_that_it_does_not_have(tmp_path, refused):
+    message = refused(
+        "reproduce", "today", "--data", DATA, "--models", "GAMLP", "--out",
+        str(tmp_path),
+    )  # fmt: skip
+    assert "Did you mean 'GAMLP (jk)'?" in message

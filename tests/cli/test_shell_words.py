@@ -9,6 +9,7 @@ from dgl_lc.cli.shell_words import name_flags
 ALL = argparse.Namespace(
     no_resume=False, id_type=None, header=None, id_column=None, split=None,
     feature_columns=None, add_reverse=False, memory="1MiB",
+    not_shared=False,
 )  # fmt: skip
 
 
@@ -30,6 +31,10 @@ ALL = argparse.Namespace(
         ("and omit add_reverse.", "and omit --add-reverse."),
         ("memory=1MiB is too small", "--memory=1MiB is too small"),
         ("--memory=x and --host-memory=y", "--memory=x and --host-memory=y"),
+        ("split=(3, 1): the product", "--split 3x1: the product"),
+        ("give split='edges', or", "give --split edges, or"),
+        ("out='a' is not one", "--out='a' is not one"),
+        ("share, or shared=False for", "share, or --not-shared for"),
         ("made with add_reverse=False", "made with add_reverse=False"),
     ],
 )  # fmt: skip

@@ -38,7 +38,7 @@ def test_public_names_do_not_import_what_only_experiments_need():
 
 PARTS = {
     "store": ["info"],
-    "reproduce": ["accuracy", "papers100m", "cpu-vs-blocks"],
+    "reproduce": ["accuracy", "papers100m", "cpu-vs-blocks", "today"],
 }
 CALLS = [["--help"], ["--version"]] + [
     [name, *part, "--help"]

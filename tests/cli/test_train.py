@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from dgl_lc.cli import main
+from dgl_lc.cli.fit_flags import METRICS
 from dgl_lc.data import (
     DiskData,
     block_model,
@@ -23,6 +24,7 @@ from dgl_lc.data import (
 )
 from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.training import load_model
+from dgl_lc.training.metrics import CLASS_METRICS
 
 SHORT = ["--epochs", "3", "--hid-feats", "8"]
 
@@ -64,8 +66,36 @@ def test_train_on_a_file_of_ones_own(npz, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("model", "flags", "config"),
+    [
+        ("SAGN", ["--num-heads", "2", "--attention-dropout", "0.1"],
+         {"num_heads": 2, "attention_dropout": 0.1}),
+        ("GAMLP", ["--mode", "jk", "--no-residual", "--input-dropout", "0.3"],
+         {"mode": "jk", "residual": False, "input_dropout": 0.3}),
+        ("FSGNN", ["--normalization", "layer"], {"normalization": "layer"}),
+        ("LCGPRGNN", ["--normalization", "batch", "--residual",
+                      "--sampled-hops", "2"],
+         {"normalization": "batch", "residual": True, "sampled_hops": 2}),
+        ("SGC", ["--input-dropout", "0.5"], {"input_dropout": 0.5}),
+    ],
+)  # fmt: skip
+def test_train_a_model_with_options(model, flags, config, npz, tmp_path):
+    saved, plot = tmp_path / "model.pt", tmp_path / "course.svg"
+    assert not train(
+        "--model", model, "--data", npz[0], "--hops", "2", "--save", saved,
+        "--plots", plot, *flags,
+    )  # fmt: skip
+    found = load_model(saved).config
+    assert {"K": 2, **config}.items() <= found.items()
+    assert plot.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (["--num-heads", "2"], "SGC has no option num_heads"),
+        (["--attention-dropout", "1"], "should be at least 0 and below 1"),
+        (["--model", "GAMLP", "--mode", "max"], "'recursive' or 'jk'"),
         (["--model", "LCX"], "'LCX' is not one of GCN"),
         (["--model", "autoGCN"], "'autoGCN' is not one of GCN"),
         (["--data", "nowhere"], "nowhere"),
@@ -91,11 +121,52 @@ def test_train_on_a_file_of_ones_own(npz, tmp_path, capsys):
         (["--no-resume"], "--no-resume is for runs with --checkpoint"),
         (["--plots", "x.txt"], "--plots x.txt should end in .png"),
         (["--store", "a", "--hops-out", "b"], "give one of them"),
+        (["--metric", "r2"], "argument --metric: invalid choice"),
+        (["--monitor", "f1"], "argument --monitor: invalid choice"),
+        (["--metric", "macro_f1", "--monitor", "accuracy"],
+         "--monitor accuracy: the metric is macro_f1"),
+        (["--metric", "roc_auc"], "is for two classes, 0 and 1"),
+        (["--class-weight", "even"], "argument --class-weight: invalid choice"),
+        (["--precision", "fp16"], "argument --precision: invalid choice"),
+        (["--clip-norm", "0"], "--clip-norm: should be above 0, got 0"),
+        (["--consistency", "-1"], "--consistency: should be at least 0"),
+        (["--stages", "0"], "--stages: should be at least 1, got 0"),
+        (["--stages", "2", "--threshold", "1.1"],
+         "--threshold: should be between 0 and 1, got 1.1"),
+        (["--threshold", "0.5"], "--threshold is for runs with --stages"),
     ],
 )  # fmt: skip
 def test_bad_flags_are_named(flags, message, refused):
     call = ["train", "--model", "SGC", "--data", "synthetic:300"]
     assert message in refused(*call, *flags)
+
+
+def test_metrics_are_those_of_classes():
+    assert METRICS == CLASS_METRICS
+
+
+def test_options_of_the_loss_and_stages(npz, tmp_path, capsys):
+    history, file = tmp_path / "epochs.csv", tmp_path / "run.pt"
+    call = [
+        "--model", "LCGCN", "--data", npz[0], "--monitor", "macro_f1",
+        "--class-weight", "balanced", "--precision", "bf16", "--clip-norm", 1,
+        "--consistency", "0.5", "--stages", 2, "--threshold", 0,
+        "--history", history, "--plots", tmp_path / "course.png",
+        "--checkpoint", file,
+    ]  # fmt: skip
+    assert not train(*call)
+    said = capsys.readouterr().out
+    assert "validation macro_f1 " in said
+    assert "test macro_f1 0." in said
+    rows = pd.read_csv(history)
+    assert rows.stage.tolist() == [1, 1, 1, 2, 2, 2]
+    assert rows.pseudo.iloc[-1] == len(npz[1].test)
+    assert (rows.train_consistency > 0).all()
+    assert os.listdir(tmp_path).count("run.pt") == 1
+    # The same command only reads the finished stages.
+    assert not train(*call)
+    again = capsys.readouterr().out
+    assert again.splitlines()[2:] == said.splitlines()[2:]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from dgl import DGLError
 
-from dgl_lc.data import load
+from dgl_lc.data import load, prepare_ogb
 from dgl_lc.data.ogb import load_ogb
 
 # 0 -> 1 -> 2 -> 0, and 2 <-> 3; 4 is alone.
@@ -111,6 +111,29 @@ def test_products_have_a_split_of_their_own(tmp_path):
     data = load_ogb("ogbn-products", tmp_path)
     assert data.num_classes == 47
     assert data.graph.num_edges() == 8
+
+
+def test_csv_files_become_a_task_on_disk(tmp_path):
+    pytest.importorskip("pyarrow")
+    labels = "".join(f"{number % 3}\n" for number in range(5))
+    home = tmp_path / "ogbn_products"
+    write(home, **{"raw__node-label": labels})
+    shutil.move(home / "split" / "time", home / "split" / "sales_ranking")
+    expected = load_ogb("ogbn-products", tmp_path)
+    call = {"name": "ogbn-products", "memory": "512MiB"}
+    found = prepare_ogb(tmp_path, tmp_path / "out", **call)
+    assert pairs(expected.graph) == pairs(found.graph.to_dgl())
+    assert torch.equal(found.feat.rows(range(5)), expected.feat)
+    assert torch.equal(found.labels, expected.labels)
+    for split in ("train", "valid", "test"):
+        ids = getattr(expected, split).sort().values
+        assert torch.equal(getattr(found, split).sort().values, ids)
+    with pytest.raises(DGLError, match="consume_raw is for ogbn-papers100M"):
+        prepare_ogb(tmp_path, tmp_path / "out", consume_raw=True, **call)
+    write_to = home / "raw" / "num-node-list.csv.gz"
+    write_to.write_bytes(gzip.compress(b"6\n"))
+    with pytest.raises(DGLError, match="num-node-list"):
+        prepare_ogb(tmp_path, tmp_path / "out", **call)
 
 
 def test_nothing_is_unpickled(arxiv, monkeypatch):

@@ -270,8 +270,8 @@ def test_files_that_are_wrong(tmp_path):
 
 def test_wrong_arguments(tmp_path):
     write(tmp_path)
-    with pytest.raises(DGLError, match="name='ogbn-arxiv' is not known"):
-        prepare_ogb(tmp_path, tmp_path / "out", name="ogbn-arxiv")
+    with pytest.raises(DGLError, match="name='ogbn-mag' is not known"):
+        prepare_ogb(tmp_path, tmp_path / "out", name="ogbn-mag")
     with pytest.raises(DGLError, match="memory=4 MiB is too small to read"):
         prepare_ogb(tmp_path, tmp_path / "out", memory="4MiB")
     with pytest.raises(DGLError, match="dtype should be one of"):

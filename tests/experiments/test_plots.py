@@ -2,6 +2,7 @@
 
 import types
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -12,6 +13,7 @@ from dgl_lc.experiments.plots import (
     training_curves,
     validation_over_time,
 )
+from dgl_lc.training import Fit
 
 
 @pytest.fixture
@@ -54,7 +56,23 @@ def fitted(epochs):
         },
         index=range(1, epochs + 1),
     )
-    return types.SimpleNamespace(history=history, best_epoch=epochs)
+    return Fit(history, epochs)
+
+
+@pytest.mark.parametrize(
+    ("metric", "label", "height"),
+    [("accuracy", "accuracy (%)", 50), ("macro_f1", "macro_f1 (%)", 50),
+     ("rmse", "rmse", 0.5), ("worst_class", "worst_class", 0.5)],
+)  # fmt: skip
+def test_only_shares_are_drawn_in_percent(
+    metric, label, height, drawn, tmp_path
+):
+    names = {"valid_accuracy": f"valid_{metric}"}
+    found = Fit(fitted(3).history.rename(columns=names), 3, metric)
+    training_curves(found, tmp_path / "a.png")
+    axes = drawn[0].axes[1]
+    assert axes.get_ylabel() == label
+    assert set(axes.lines[0].get_ydata()) == {height}
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7, 30, 2000])
@@ -67,6 +85,45 @@ def test_only_whole_epochs_are_marked(epochs, drawn, tmp_path):
     assert all(tick == round(tick) for tick in shown)
 
 
+def attention(rows, varied=True, names=("0", "1", "2 without loops")):
+    """Weights of hops, which are the same for all nodes or not."""
+    rng = np.random.default_rng(0)
+    drawn = rng.dirichlet([1.0] * len(names), rows if varied else 1)
+    values = np.broadcast_to(drawn, (rows, len(names)))
+    return pd.DataFrame(values, columns=names)
+
+
+def test_weights_of_hops_are_drawn_beside_the_curves(drawn, tmp_path):
+    weights = attention(50)
+    training_curves(fitted(3), tmp_path / "a.png", "SAGN", weights)
+    training_curves(fitted(3), tmp_path / "a.png", "GPR", attention(50, False))
+    training_curves(fitted(3), tmp_path / "a.png", "SGC")
+    shown = [
+        {axes.get_title(): axes for axes in figure.axes} for figure in drawn
+    ]
+    boxes = shown[0]["hop attention"]
+    assert [tick.get_text() for tick in boxes.get_xticklabels()] == list(
+        weights.columns
+    )
+    means = next(line for line in boxes.lines if line.get_marker() == "D")
+    assert list(means.get_ydata()) == pytest.approx(list(weights.mean()))
+    bars = shown[1]["hop attention"].patches
+    heights = [bar.get_height() for bar in bars]
+    assert heights == pytest.approx(list(attention(1, False).iloc[0]))
+    assert "hop attention" not in shown[2]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2])
+@pytest.mark.parametrize("hops", [1, 2])
+def test_weights_of_few_hops_and_nodes_can_be_drawn(
+    rows, hops, drawn, tmp_path
+):
+    names = tuple(map(str, range(hops)))
+    weights = attention(rows, names=names)
+    training_curves(fitted(1), tmp_path / "a.png", attention=weights)
+    assert len(drawn) == 1
+
+
 def recorded(name):
     history = {"seconds": [1.0, 2.0, 3.0], "valid": [0.2, 0.9, 0.5]}
     return {"model": name, "seed": 0, "precompute_seconds": 0.5,
@@ -74,10 +131,13 @@ def recorded(name):
 
 
 MANY = ["GCN", "LCGCN", "JKNet", "LCJKNet", "GPRGNN", "LCGPRGNN", "SGC",
-        "FSGNN", "SIGN", "ShaDow-GAT"]  # fmt: skip
+        "FSGNN", "SIGN", "ShaDow-GAT", "SAGN", "GAMLP"]  # fmt: skip
 FIGURES = {
     "training, 1 epoch": lambda path: training_curves(fitted(1), path),
     "training": lambda path: training_curves(fitted(30), path, "LCGCN"),
+    "training and hops": lambda path: training_curves(
+        fitted(30), path, "SAGN", attention(9)
+    ),
     "accuracy": lambda path: accuracy_over_time(
         [trained(name, 3) for name in MANY], path, "title"
     ),

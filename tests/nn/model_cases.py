@@ -25,7 +25,28 @@ MODELS = {
     "FSGNN hidden": lambda **o: nn.FSGNN(
         IN, HID, OUT, K=2, num_layers=3, dropout=0.5, dropout2=0.25, **o
     ),
-}
+    "FSGNN of some inputs": lambda **o: nn.FSGNN(
+        IN, HID, OUT, K=2, num_layers=3, normalization="batch",
+        select=[0, 2, 3], **o,
+    ),
+    "FSGNN of other inputs": lambda **o: nn.FSGNN(
+        IN, HID, OUT, K=2, normalization=None, select=[3, 4], **o
+    ),
+    "SAGN": lambda **o: nn.SAGN(IN, HID, OUT, K=3, **o),
+    "SAGN of heads": lambda **o: nn.SAGN(
+        IN, HID, OUT, K=2, num_layers=3, num_heads=2, zero_attention=False,
+        normalization="layer", **o,
+    ),
+    "GAMLP": lambda **o: nn.GAMLP(IN, HID, OUT, K=3, **o),
+    "GAMLP jk": lambda **o: nn.GAMLP(
+        IN, HID, OUT, K=2, mode="jk", num_layers=3, jk_layers=2,
+        score="sigmoid", residual=False, alpha=0.3, normalization="layer", **o,
+    ),
+    "GAMLP bare": lambda **o: nn.GAMLP(
+        IN, HID, OUT, K=2, encode=False, num_layers=1, score="relu",
+        normalization=None, **o,
+    ),
+}  # fmt: skip
 EVERY = pytest.mark.parametrize("name", MODELS)
 
 
@@ -36,6 +57,10 @@ def make(name, **options):
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
+        # Running statistics of norms as well.
+        for name, buffer in made.named_buffers():
+            if name.endswith(("running_mean", "running_var")):
+                buffer.add_(0.3 * torch.rand_like(buffer))
     return made.double().eval()
 
 
@@ -117,19 +142,155 @@ def expected_output(model, g, x):
     if kind == "SIGN":
         found = [layer(hops[k]) for k, layer in enumerate(model.layers)]
         return model.output(F.relu(torch.cat(found, 1)))
+    if kind == "SAGN":
+        return sagn_output(model, hops[: model.hops[-1] + 1])
+    if kind == "GAMLP":
+        return gamlp_output(model, hops[: model.hops[-1] + 1])
     assert kind == "FSGNN"
     inputs = [*hops[:3], *powers(g, x, 2, self_loop=False)[1:]]
+    config = model.config
+    if config["select"] is not None:
+        inputs = [inputs[place] for place in config["select"]]
     weights = torch.softmax(model.att, 0)
     if model.hidden is not None:
-        weights = 5 * weights
+        weights = len(inputs) * weights
     found = []
-    for weight, layer, i in zip(weights, model.layers, inputs, strict=True):
-        h = layer(i)
-        found.append(weight * h / h.norm(dim=1, keepdim=True))
+    for place, layer in enumerate(model.layers):
+        h = layer(inputs[place])
+        if config["normalization"] == "l2":
+            h = h / h.norm(dim=1, keepdim=True)
+        elif config["normalization"] is not None:
+            h = normalise(model.norms[place], h)
+        found.append(weights[place] * h)
+    assert len(found) == len(inputs)
     h = F.relu(torch.cat(found, 1))
     if model.hidden is not None:
         h = F.relu(model.hidden(h))
     return model.output(h)
+
+
+def normalise(module, h):
+    """A norm of a layer, with the statistics of the rows in training."""
+    if isinstance(module, torch.nn.Identity):
+        return h
+    if isinstance(module, torch.nn.LayerNorm):
+        mean = h.mean(1, keepdim=True)
+        var = ((h - mean) ** 2).mean(1, keepdim=True)
+    elif module.training:
+        mean = h.mean(0)
+        var = ((h - mean) ** 2).mean(0)
+    else:
+        mean, var = module.running_mean, module.running_var
+    return (h - mean) / (var + 1e-5) ** 0.5 * module.weight + module.bias
+
+
+def linear(layer, h):
+    h = h @ layer.weight.T
+    return h if layer.bias is None else h + layer.bias
+
+
+def prelu(module, h):
+    return torch.where(h > 0, h, module.weight * h)
+
+
+def encoded(module, h, activation):
+    for layer, norm in zip(module.layers[:-1], module.norms, strict=True):
+        h = activation(normalise(norm, linear(layer, h)))
+    return linear(module.layers[-1], h)
+
+
+def softmax(scores):
+    exps = torch.stack(scores).exp()
+    return list(exps / exps.sum(0))
+
+
+def leaky(score):
+    return torch.where(score > 0, score, 0.2 * score)
+
+
+def sagn_output(model, hops, weights_alone=False):
+    """Section 4.1 of the paper, head by head."""
+    outputs, weights = [], []
+    width = model.att_hop.shape[1]
+    for head in range(len(model.outputs)):
+        hidden = [
+            encoded(encoder, hop, F.relu)
+            for encoder, hop in zip(
+                model.encoders[head :: len(model.outputs)], hops, strict=True
+            )
+        ]
+        left, right = model.att_hop[head], model.att_first[head]
+        theta = softmax([leaky(h @ left + hidden[0] @ right) for h in hidden])
+        weights.append(torch.stack(theta, 1))
+        places = slice(head * width, (head + 1) * width)
+        h = hops[0] @ model.first.weight[places].T
+        outputs.append(
+            h + sum(t[:, None] * x for t, x in zip(theta, hidden, strict=True))
+        )
+    if weights_alone:
+        return sum(weights) / len(weights)
+    h = F.relu(normalise(model.norms[0], torch.cat(outputs, 1)))
+    parts = h.split(width, 1)
+    outputs = [
+        encoded(last, part, F.relu)
+        for last, part in zip(model.outputs, parts, strict=True)
+    ]
+    return sum(outputs) / len(outputs)
+
+
+def initial_residual(module, h, alpha):
+    first = normalise(module.norms[0], linear(module.layers[0], h))
+    if len(module.layers) == 1:
+        return first
+    if first.shape == h.shape:
+        first = first + h
+    h = first
+    for layer, norm in zip(
+        module.layers[1:-1], module.norms[1:-1], strict=True
+    ):
+        z = prelu(module.activation, h)
+        mixed = (1 - alpha) * z + alpha * first
+        h = normalise(norm, linear(layer, mixed)) + z
+    z = prelu(module.activation, h)
+    return normalise(module.norms[-1], linear(module.layers[-1], z))
+
+
+def gamlp_output(model, hops, weights_alone=False):
+    """Section 4.2 of the paper, with its concatenations."""
+    alpha = model.config["alpha"]
+    delta = {
+        "leaky_relu": leaky, "sigmoid": torch.sigmoid, "relu": F.relu
+    }[model.config["score"]]  # fmt: skip
+    hidden = hops
+    if len(model.encoders):
+        hidden = [
+            encoded(e, hop, lambda h, e=e: prelu(e.activation, h))
+            for e, hop in zip(model.encoders, hops, strict=True)
+        ]
+    a = torch.cat([model.att_reference, model.att_hop])
+
+    def score(reference, h):
+        both = torch.cat([reference, h], 1)
+        return delta(both @ a + model.att_bias)
+
+    if model.reference is None:
+        scores = [score(hidden[0], hidden[0])]
+        for k in range(1, len(hidden)):
+            w = softmax(scores)
+            history = sum(w[j][:, None] * hidden[j] for j in range(k))
+            scores.append(score(history, hidden[k]))
+    else:
+        every = torch.cat(hidden, 1)
+        every = initial_residual(model.reference, every, alpha)
+        every = prelu(model.activation, every)
+        scores = [score(every, h) for h in hidden]
+    w = softmax(scores)
+    if weights_alone:
+        return torch.stack(w, 1)
+    h = sum(w[k][:, None] * hidden[k] for k in range(len(hidden)))
+    if model.first is not None:
+        h = prelu(model.activation, h + linear(model.first, hops[0]))
+    return initial_residual(model.output, h, alpha)
 
 
 def exact_filters(g):

@@ -52,6 +52,52 @@ def test_ranks_take_the_steps_of_one_process(size):
     assert np.all(found["weights"]["unused"] == 1)
 
 
+def _plateau(optimizer):
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimizer, mode="max", patience=0, threshold=0.2
+    )
+
+
+def _own_loss(logits, target):
+    return torch.nn.functional.cross_entropy(logits, target, reduction="none")
+
+
+def _spread(logits, target):
+    return float(logits.std() + target.double().mean())
+
+
+#: Columns of 0 and 1, and rows of probabilities.
+_MANY = (DATA.labels[:, None] <= torch.arange(DATA.num_classes)).double()
+_SOFT = 0.2 / DATA.num_classes + 0.8 * torch.nn.functional.one_hot(DATA.labels)
+OPTIONS = (
+    {"class_weight": "balanced", "metric": "macro_f1", "monitor": "macro_f1",
+     "scheduler": _plateau, "clip_norm": 0.05},
+    {"labels": _MANY, "loss": "bce", "metric": "roc_auc",
+     "class_weight": "balanced"},
+    {"labels": _SOFT, "class_weight": 1.0 + torch.arange(DATA.num_classes)},
+    {"loss": _own_loss, "metric": _spread, "monitor": "_spread"},
+)  # fmt: skip
+
+
+def _with_options(batch_size):
+    if dist.is_initialized():
+        batch_size //= dist.get_world_size()
+    return [
+        train_with(Net(), train=DATA.train[:count], batch_size=batch_size,
+                   **options)
+        for options in OPTIONS
+        for count in (45, 3)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_ranks_weigh_rows_and_measure_as_one_process(size):
+    expected = _with_options(24)
+    every = together(size, _with_options, 24)
+    for found, one in zip(every, expected, strict=True):
+        assert_equal(found, one)
+
+
 def _no_step():
     """Validate without a step, so that weights are equal to the last bit."""
     options = {"lr": 0.0, "weight_decay": 0.0, "epochs": 1}
@@ -102,7 +148,7 @@ def test_a_run_resumes_with_another_number_of_ranks(tmp_path):
     found = together(4, _part, file, 8, 24)
     assert_equal(found, expected)
     assert [path.name for path in tmp_path.iterdir()] == ["run-0"]
-    with pytest.raises(DGLError, match=r"batch_size is 24.* is 12"):
+    with pytest.raises(DGLError, match=r"is 24.* is 12 \(all ranks"):
         _part(file, 10, 12)
 
 
@@ -192,6 +238,9 @@ def _bad_calls():
         "forward": lambda: train_with(broken),
         "on_epoch": train(on_epoch=stop),
         "weights": train(on_epoch=change),
+        "clip_norm": train(clip_norm=1.0 + rank),
+        "class_weight": train(class_weight=[1.0 + rank] * DATA.num_classes),
+        "metric": train(metric=lambda a, b: [0.5, torch.nan][rank]),
     }
     found = {name: attempt(call) for name, call in calls.items()}
     # After all these errors the group is as good as before.
@@ -216,6 +265,9 @@ def test_what_differs_or_fails_is_an_error_on_all_ranks():
         "forward": "the disk is gone",
         "on_epoch": "enough",
         "weights": "weights of ranks differ after epoch 2",
+        "clip_norm": "clip_norm is .* on rank 0",
+        "class_weight": "class_weight is .* on rank 0",
+        "metric": "metric of the validation is nan",
     }
     for name, text in wanted.items():
         for rank in range(2):

@@ -124,7 +124,8 @@ class LCAPPNP(ModelOnHops):
             or has other columns than ``in_feats``.
         """
         rows = self.mlp(self.inputs(graph, feat))
-        return th.tensordot(self.theta, rows, dims=1)
+        # Within autocast, rows have another type than the coefficients.
+        return th.tensordot(self.theta, rows.to(self.theta.dtype), dims=1)
 
     def extra_repr(self):
         """Describe the arguments of the module, for printing it."""

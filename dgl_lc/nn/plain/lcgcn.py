@@ -124,7 +124,7 @@ class LCGCN(ModelOnHops):
         rst = self.inputs(graph, feat)[0]
         for number, layer in enumerate(self.layers):
             if number:
-                rst = self._activation(rst)
+                rst = self._activate(rst, number - 1)
             # The output is hop 0 alone, so each layer makes one step to it.
             rst = layer(None, [None, self.dropout(rst)])
         return rst

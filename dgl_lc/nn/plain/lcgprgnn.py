@@ -143,8 +143,13 @@ class LCGPRGNN(ModelOnHops):
             If ``feat`` is not a list of hop tensors, lacks one of hops 0 to
             K, or has other columns than ``in_feats``.
         """
-        rows = self.dprate(self.mlp(self.inputs(graph, feat)))
-        return th.tensordot(self.gamma, rows, dims=1)
+        return self._sum_hops(self.inputs(graph, feat))
+
+    def _sum_hops(self, hops):
+        """Compute the output from stacked hops."""
+        rows = self.dprate(self.mlp(hops))
+        # Within autocast, rows have another type than the coefficients.
+        return th.tensordot(self.gamma, rows.to(self.gamma.dtype), dims=1)
 
     def extra_repr(self):
         """Describe the arguments of the module, for printing it."""
@@ -181,9 +186,14 @@ class MLP(nn.Module):
         """Compute the output for each row."""
         for number, layer in enumerate(self.layers):
             if number:
-                feat = self.activation(feat)
+                feat = self._activate(feat, number - 1)
             feat = layer(self.dropout(feat))
         return feat
+
+    def _activate(self, feat, number):
+        """Apply the activation to what layer ``number``, counted from 0, has
+        computed; a subclass may do more."""
+        return self.activation(feat)
 
 
 def pagerank(K, alpha):

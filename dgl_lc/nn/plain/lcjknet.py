@@ -153,14 +153,14 @@ class LCJKNet(ModelOnHops):
         branches = []
         for number, layer in enumerate(self.layers):
             if number:
-                rows = self._activation(rows)
+                rows = self._activate(rows, number - 1)
             rows = layer(self.dropout(rows))
             # The first of the branches that are left ends with this layer.
             branches.append(rows[0])
             rows = rows[1:]
         if self.output is None:
             return th.stack(branches).amax(dim=0)
-        rst = self._activation(th.cat(branches, dim=-1))
+        rst = self._activate(th.cat(branches, dim=-1), -1)
         return self.output(self.dropout(rst))
 
     def extra_repr(self):

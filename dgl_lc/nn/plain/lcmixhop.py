@@ -174,7 +174,7 @@ class LCMixHop(ModelOnHops):
             rows = th.cat(columns, dim=-1)
             if self._batchnorm:
                 rows = self.norms[number](rows.flatten(0, 1)).view_as(rows)
-            rows = self._activation(rows)
+            rows = self._activate(rows, number)
         return self.output(rows[0])
 
     def extra_repr(self):

@@ -56,7 +56,8 @@ class ModelOnHops(nn.Module):
         Returns
         -------
         torch.Tensor
-            Shape :math:`(|hops|, N, D_{in})`.
+            Shape :math:`(|hops|, N, D_{in})`, with the data type of the
+            model's parameters.
 
         Raises
         ------
@@ -69,6 +70,11 @@ class ModelOnHops(nn.Module):
         check_rows(rows, graph)
         return rows
 
+    def _activate(self, rows, number):
+        """Apply the activation to what hidden layer ``number``, counted from
+        0, has computed; a subclass may do more."""
+        return self._activation(rows)
+
     def _check_columns(self, rows):
         """Refuse hops of another size; compute with the model's precision."""
         if rows.shape[2:] != (self._in_feats,):
@@ -78,10 +84,8 @@ class ModelOnHops(nn.Module):
                 f"{type(self).__name__} was made with in_feats="
                 f"{self._in_feats}."
             )
-        if rows.dtype in (th.float16, th.bfloat16):
-            # Hops may be stored with fewer bits than the model computes with.
-            rows = rows.to(next(self.parameters()).dtype)
-        return rows
+        # Hops may be stored with fewer bits than the model computes with.
+        return rows.to(next(self.parameters()).dtype)
 
 
 def stack_hops(feat, hops):

@@ -117,7 +117,7 @@ class SIGN(ModelOnHops):
         """
         rows = self.dropout(self.inputs(graph, feat))
         branches = [layer(hop) for layer, hop in zip(self.layers, rows)]
-        rst = self._activation(th.cat(branches, dim=-1))
+        rst = self._activate(th.cat(branches, dim=-1), 0)
         return self.output(self.dropout(rst))
 
     def extra_repr(self):

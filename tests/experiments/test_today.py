@@ -1,0 +1,94 @@
+"""Today's study: what is run, resumed and put into tables."""
+
+import pytest
+from dgl import DGLError
+
+from dgl_lc.experiments import today_run
+from dgl_lc.experiments.results_folder import ResultsFolder
+from dgl_lc.experiments.today import Today, reproduce_today
+
+SHORT = {"epochs": 2, "patience": 2, "batch_size": 64}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Every training: its title, seed and stages."""
+    found = []
+    real = today_run.train_once
+
+    def spy(contest, data, params, seed, **options):
+        found.append((contest.title, seed, options.get("stages", 1)))
+        return real(contest, data, params, seed, **options)
+
+    monkeypatch.setattr(today_run, "train_once", spy)
+    return found
+
+
+def make(task, folder, **options):
+    options = {"models": ["SGC", "SAGN"], "seeds": 2, "trials": 2, **options}
+    return Today([task], ResultsFolder(folder), training=SHORT, **options)
+
+
+def test_every_contest_has_the_same_budget(small_task, tmp_path, calls):
+    reproduce_today(make(small_task, tmp_path))
+    titles = {title for title, _, _ in calls}
+    assert titles == {
+        "SGC", "SGC + options", "SGC + options + labels", "SAGN",
+        "SAGN + labels",
+    }  # fmt: skip
+    for title in titles:
+        own = [(seed, n) for name, seed, n in calls if name == title]
+        assert own[:4] == [(0, 1), (0, 1), (1, 1), (2, 1)]
+        # Two thresholds with the first seed, then the better one with the
+        # others, if this contest is the best of its model.
+        assert own[4:] in ([], [(1, 2), (1, 2), (2, 2)])
+    assert sum(stages == 2 for _, _, stages in calls) == 2 * 3
+    for kind in ("results", "ablation"):
+        assert (tmp_path / f"today-{kind}--synthetic.md").exists()
+
+
+def test_a_study_resumes_and_more_trials_are_added(
+    small_task, tmp_path, calls, capsys
+):
+    models = ["SGC"]
+    reproduce_today(make(small_task, tmp_path, models=models))
+    shown = capsys.readouterr().out.split("\nsynthetic: ")[-1]
+    calls.clear()
+    reproduce_today(make(small_task, tmp_path, models=models))
+    assert not calls
+    assert capsys.readouterr().out.split("\nsynthetic: ")[-1] == shown
+    reproduce_today(make(small_task, tmp_path, models=models, trials=3))
+    new_trials = [title for title, seed, _ in calls if seed == 0]
+    assert len(new_trials) == 3 == len(set(new_trials))
+
+
+def test_no_training_starts_after_the_time(small_task, tmp_path, calls, capsys):
+    reproduce_today(make(small_task, tmp_path, seconds=0.0))
+    assert not calls
+    text = capsys.readouterr().out
+    assert "the same command resumes" in text
+    assert "no model has all its runs yet" in text
+
+
+def test_a_training_that_fails_does_not_end_the_study(
+    small_task, tmp_path, monkeypatch, capsys
+):
+    real = today_run.train_once
+
+    def fail_sagn(contest, *others, **options):
+        if contest.title == "SAGN":
+            raise DGLError("the loss is nan.")
+        return real(contest, *others, **options)
+
+    monkeypatch.setattr(today_run, "train_once", fail_sagn)
+    reproduce_today(make(small_task, tmp_path))
+    text = capsys.readouterr().out
+    assert "SAGN seed 0: the loss is nan." in text
+    table = (tmp_path / "today-results--synthetic.md").read_text()
+    assert "| SAGN + labels |" in table
+    assert "| SAGN |" not in table
+
+
+def test_trials_are_checked(small_task, tmp_path):
+    with pytest.raises(DGLError, match="trials=0"):
+        reproduce_today(make(small_task, tmp_path, trials=0))
