@@ -3,6 +3,7 @@
 import dgl_lc  # isort: skip  # first: it makes DGL importable
 import itertools
 import os
+import random
 from pathlib import Path
 
 import dgl
@@ -68,8 +69,11 @@ def real_graph(request):
 
 
 def pytest_runtest_setup(item):
-    # Weights are drawn alike whichever tests ran before.
+    # Weights and graphs are drawn alike whichever tests ran before.
+    random.seed(0)
+    np.random.seed(0)
     torch.manual_seed(0)
+    dgl.seed(0)
 
 
 @pytest.fixture

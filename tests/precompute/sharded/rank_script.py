@@ -39,6 +39,8 @@ def main(folder, options):
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     (folder / f"pid-{rank}").write_text(str(os.getpid()))
+    if rank == options.pop("hangs", None) and is_first_start():
+        slow = 100.0
     if slow:
         for kind in (rank_work.CpuWork, rank_work.EdgeWork):
             _slow_down(kind, slow)
@@ -62,6 +64,11 @@ def main(folder, options):
     )
     dist.barrier()
     dist.destroy_process_group()
+
+
+def is_first_start():
+    """Tell whether torchrun has not restarted the ranks."""
+    return os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
 
 
 def _slow_down(kind, seconds):
