@@ -224,7 +224,7 @@ def claim(
     _refuse_strangers(path, kind, owned, found)
     if found is None:
         return {}
-    if not resume or _is_empty(path, found):
+    if not resume or _is_empty(path, kind, found):
         _delete_files(path, kind, found)
         return {}
     if is_whole(path):
@@ -280,11 +280,20 @@ def discard(path: Path, kind: FolderKind, names: Sequence[str] = ()) -> None:
         path.rmdir()
 
 
-def _is_empty(path: Path, found: dict[str, Any]) -> bool:
+def _is_empty(path: Path, kind: FolderKind, found: dict[str, Any]) -> bool:
     """Whether a run was begun here and nothing of it was finished."""
     notes = found.get("notes")
     done = isinstance(notes, dict) and notes.get("done")
-    return not ((path / MANIFEST).exists() or found.get("files") or done)
+    if (path / MANIFEST).exists() or found.get("files") or done:
+        return False
+    # What other processes have finished: the state of this folder does not
+    # know it.
+    return not any(
+        is_whole(part)
+        for name in kind.subfolders
+        if (path / name).is_dir()
+        for part in (path / name).iterdir()
+    )
 
 
 def _read_own(path: Path, kind: FolderKind) -> dict[str, Any] | None:

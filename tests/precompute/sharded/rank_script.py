@@ -41,9 +41,8 @@ def main(folder, options):
     (folder / f"pid-{rank}").write_text(str(os.getpid()))
     if rank == options.pop("hangs", None) and is_first_start():
         slow = 100.0
-    if slow:
-        for kind in (rank_work.CpuWork, rank_work.EdgeWork):
-            _slow_down(kind, slow)
+    for kind in (rank_work.CpuWork, rank_work.EdgeWork):
+        _watch(kind, slow, folder / f"computed-{rank}")
     g, x, labels = make()
     hops = block_aggregate(g, x, 2, **options)
     nodes = torch.arange(NODES) if hops.nodes is None else hops.nodes
@@ -71,14 +70,17 @@ def is_first_start():
     return os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
 
 
-def _slow_down(kind, seconds):
+def _watch(kind, seconds, log):
+    """Wait before each unit of columns, and write down which it is."""
     run = kind.run
 
-    def slowly(self, sink, done):
+    def watched(self, sink, done):
         time.sleep(seconds)
         run(self, sink, done)
+        with log.open("a") as file:
+            file.write(f"{sink.first}\n")
 
-    kind.run = slowly
+    kind.run = watched
 
 
 if __name__ == "__main__":

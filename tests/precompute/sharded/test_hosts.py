@@ -205,4 +205,8 @@ def test_one_rank_killed_resumes(tmp_path):
     wait_until(lambda: list(parts.glob("*/manifest.json")))
     os.kill(int((folder / "pid-1").read_text()), signal.SIGKILL)
     assert wait([agent]) == [0]
+    # What was finished is not computed again.
+    logs = [log.read_text().split() for log in folder.glob("computed-*")]
+    columns = [first for log in logs for first in log]
+    assert len(columns) == len(set(columns)) > 1
     assert check_rows([folder], wanted) == 2

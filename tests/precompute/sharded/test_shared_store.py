@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from dgl import DGLError
 
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.precompute.sharded import rank_work
+from dgl_lc.precompute.sharded.shared_store import SharedStore
 from dgl_lc.storage import write_hops
 from dgl_lc.storage.free_disk import disk_of
 from dgl_lc.testing.run_ranks import RankErrors, run_ranks
@@ -64,6 +66,52 @@ def test_one_process_completes_what_ranks_have_begun(one, tmp_path):
     block_aggregate(*make(*SIZE), 2, out=many)
     # Nothing is left of the parts, which take as much disk as the store.
     assert same(one, many)
+
+
+def _mark_parts(folder):
+    return {
+        path: path.stat().st_ino
+        for path in Path(folder).glob("parts/*/manifest.json")
+    }
+
+
+def _resume(folder):
+    """Resume a store, and give the parts that were there at the end."""
+    seen = {}
+    finish = SharedStore.finish
+
+    def watched(self, *rest):
+        seen.update(_mark_parts(folder))
+        finish(self, *rest)
+
+    SharedStore.finish = watched
+    block_aggregate(*make(*SIZE), 2, out=folder)
+    return seen
+
+
+def test_ranks_keep_the_parts_that_a_run_has_finished(one, tmp_path):
+    many = tmp_path / "many"
+    with pytest.raises(RankErrors):
+        run_ranks(2, _compute, many, [1])
+    before = _mark_parts(many)
+    assert before
+    for after in run_ranks(2, _resume, many):
+        assert before.items() <= after.items()
+    assert same(one, many)
+
+
+def _compute_another(folder):
+    return block_aggregate(*make(*SIZE), 2, norm="right", out=folder)
+
+
+def test_parts_of_another_call_are_never_taken(tmp_path):
+    many = tmp_path / "many"
+    with pytest.raises(RankErrors):
+        run_ranks(2, _compute, many, [1])
+    with pytest.raises(RankErrors, match="norm"):
+        run_ranks(2, _compute_another, many)
+    with pytest.raises(DGLError, match="norm"):
+        _compute_another(many)
 
 
 def test_ranks_resume_on_a_disk_with_room_for_one_run(one, tmp_path):
