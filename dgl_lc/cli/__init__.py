@@ -121,6 +121,15 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
+class _Interrupt(KeyboardInterrupt):
+    """An interrupt that is caught in :func:`main`.
+
+    Python ends a program with the signal itself, whatever its exit code, if a
+    KeyboardInterrupt has passed through the ``exec`` of a text, as in
+    ``collections.namedtuple``. It looks for just that class.
+    """
+
+
 @contextmanager
 def _signals_interrupt() -> Iterator[list[int]]:
     """Let SIGTERM interrupt as Ctrl-C does; yield the signals that came."""
@@ -128,7 +137,7 @@ def _signals_interrupt() -> Iterator[list[int]]:
 
     def interrupt(number: int, frame: FrameType | None) -> NoReturn:
         received.append(number)
-        raise KeyboardInterrupt
+        raise _Interrupt
 
     before: dict[int, Callable[..., Any] | int | None] = {}
     try:

@@ -8,6 +8,7 @@ be killed.
 import datetime
 import multiprocessing
 import pickle
+import time
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -127,6 +128,11 @@ def _run(
     torch.set_num_threads(threads)
     store = dist.TCPStore("127.0.0.1", port, is_master=False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    # A rank that fails at once must not break off the connections that others
+    # are still making.
+    store.add("connected", 1)
+    while store.add("connected", 0) < size:
+        time.sleep(0.01)
     try:
         answer: tuple = ("result", function(*args))
     except BaseException as error:

@@ -78,6 +78,30 @@ def test_an_interrupt_while_torch_is_imported(tmp_path):
     assert err == "dgl-lc: interrupted\n"
 
 
+#: A command that spends its time in a text that is executed, as libraries do.
+EXECUTED = """
+import sys, time, types
+from dgl_lc.cli import main
+def run(args):
+    print("running", flush=True)
+    exec("time.sleep(600)")
+def add_command(commands):
+    commands.add_parser("demo").set_defaults(run=run)
+sys.modules["dgl_lc.cli.demo"] = types.SimpleNamespace(add_command=add_command)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_in_a_text_that_is_executed(tmp_path, number):
+    # A folder is run as a module, as by ``python -m``.
+    (tmp_path / "__main__.py").write_text(EXECUTED)
+    code, _, err = interrupt(
+        ["demo"], after_line("running"), number, start=[tmp_path]
+    )
+    assert (code, err) == (128 + number, "dgl-lc: interrupted\n")
+
+
 def test_tune_says_what_it_keeps(tmp_path):
     call = ["tune", "SGC", "synthetic:200", "--trials", "1000000", "--epochs",
             "4", "--out", tmp_path]  # fmt: skip

@@ -79,7 +79,9 @@ class RankResult:
         if not self.in_rows:
             return {}
         kept, size = work.kept_rows, work.itemsize
-        found = {Item.ROWS: exchange_bytes(kept, width, size, ranks)}
+        found = {
+            Item.ROWS: exchange_bytes(kept, width, size, ranks, self.stored)
+        }
         if not self.stored:
             share = -(-kept // ranks)
             row = work.num_feats * size * len(work.kept_hops)

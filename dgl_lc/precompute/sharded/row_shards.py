@@ -8,10 +8,8 @@ are read by every rank itself.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from dgl import DGLError
@@ -20,12 +18,10 @@ from ..._common.rows import copy_rows, empty
 from ...hops import HopFeatures
 from ...ranks.call import RankCall
 from ...ranks.collectives import Collectives
-from ...storage.folder import is_whole
-from ...storage.hop_store import find_store, open_hop_store
-from ...storage.write_hops import StoreWriter
 from ..overflow import OverflowCheck
 from ..request import Request
 from .layout import RankLayout
+from .row_targets import RowTarget
 
 #: Bytes that a rank sends at a time, and as many that it receives.
 PIECE_BYTES = 1 << 22
@@ -43,25 +39,6 @@ def check_rows(rows: int, size: int) -> None:
             f"{rows} rows can't be shared by {size} ranks: start fewer ranks, "
             f"or give out= with a folder that all ranks see."
         )
-
-
-class RowTarget(Protocol):
-    """Where the rows of this rank go.
-
-    Attributes
-    ----------
-    done : int
-        Columns that it has, from an earlier run.
-    """
-
-    @property
-    def done(self) -> int: ...
-
-    def block(self, last: int) -> contextlib.AbstractContextManager[None]:
-        """Take columns up to ``last`` within."""
-
-    def keep(self, hop: int, first: int, rows: torch.Tensor) -> None:
-        """Take columns of a hop, from ``first`` on."""
 
 
 class NoRows:
@@ -102,118 +79,6 @@ class NoRows:
         raise NotImplementedError("nothing was kept")
 
 
-class MemoryRows:
-    """Rows of this rank in memory."""
-
-    def __init__(
-        self, request: Request, places: torch.Tensor, shard: tuple[int, int]
-    ):
-        self._request, self._shard = request, shard
-        nodes = request.nodes
-        self.nodes = places if nodes is None else nodes[places]
-        self.done = 0
-        self._hops = {
-            hop: empty(len(places), request.num_feats, request.dtype)
-            for hop in request.kept
-        }
-
-    @contextlib.contextmanager
-    def block(self, last: int) -> Iterator[None]:
-        yield
-        self.done = last
-
-    def keep(self, hop: int, first: int, rows: torch.Tensor) -> None:
-        own = self._hops[hop][:, first : first + rows.shape[1]]
-        copy_rows(rows, None, own)
-
-    def __enter__(self) -> "MemoryRows":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-    def finish(self) -> HopFeatures:
-        """Give the hop features."""
-        request = self._request
-        found = HopFeatures(
-            list(self._hops.values()), request.kept,
-            replace(request.spec, graph=request.counts()), self.nodes,
-        )  # fmt: skip
-        found.shard = self._shard
-        return found
-
-
-class StoredRows:
-    """Rows of this rank in a store of its own. It is a context manager."""
-
-    def __init__(
-        self,
-        request: Request,
-        places: torch.Tensor,
-        folder: Path,
-        shard: tuple[int, int],
-        resume: bool,
-    ):
-        self._request, self.folder = request, folder
-        nodes = request.nodes
-        self.nodes = places if nodes is None else nodes[places]
-        head = request.store_head()
-        self._resume = resume
-        self._head = head = replace(
-            head, rows=len(places), some_nodes=True,
-            made_from=head.made_from | {"shard": list(shard)},
-        )  # fmt: skip
-        self._writer = StoreWriter(folder, head, self.nodes, resume)
-
-    def __enter__(self) -> "StoredRows":
-        self._writer.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
-
-    @property
-    def done(self) -> int:
-        writer = self._writer
-        return writer.shape[2] if writer.finished else writer.done
-
-    @contextlib.contextmanager
-    def block(self, last: int) -> Iterator[None]:
-        if last <= self.done:
-            # Others lack these columns; this rank only helps.
-            yield
-            return
-        with self._writer.block(last):
-            yield
-
-    def keep(self, hop: int, first: int, rows: torch.Tensor) -> None:
-        known = max(0, self.done - first)
-        if known < rows.shape[1]:
-            self._writer.keep(hop, first + known, rows[:, known:], None)
-
-    def finish(self) -> HopFeatures:
-        """Make the store whole and open it."""
-        if not self._writer.finished:
-            self._writer.finish(self._request.counts())
-        return self.open()
-
-    def is_finished(self) -> bool:
-        """Tell whether an earlier call has made this store."""
-        if not self._resume or not is_whole(self.folder):
-            StoreWriter.check(self.folder)
-            return False
-        return find_store(self.folder, self._head) is not None
-
-    def open(self) -> HopFeatures:
-        """Open the store, when it is whole."""
-        return open_hop_store(self.folder)
-
-
 class RowShardSink:
     """Exchanges the columns that ranks have computed, one turn at a time.
 
@@ -240,15 +105,22 @@ class RowShardSink:
         self._collectives = Collectives(call)
         self._overflow = OverflowCheck(request)
         size = call.ranks.size
-        self._own = shard_places(request.kept_rows, call.ranks.rank, size)
-        # Rows that this rank computes for each rank, and where these are in
-        # the shard of that rank.
-        if held is None:
-            held = torch.arange(request.kept_rows)
-        self._sent = [
-            (held % size == rank).nonzero().squeeze(1) for rank in range(size)
-        ]
-        self._received = self._receive_places(held)
+        self._num_rows = len(
+            shard_places(request.kept_rows, call.ranks.rank, size)
+        )
+        # Of some rows: those that this rank computes for each rank, and where
+        # in this rank's shard those are that each rank computes.
+        self._sent: list[torch.Tensor] | None = None
+        self._received: list[torch.Tensor] | None = None
+        if held is not None:
+            self._sent = [
+                (held % size == rank).nonzero().squeeze(1)
+                for rank in range(size)
+            ]
+            self._received = _exchange_lists(
+                self._collectives,
+                [(held[chosen] // size) for chosen in self._sent],
+            )
         self._units: list[tuple[int, int] | None] = []
         self._staged: dict[int, torch.Tensor] = {}
         self.first = self.last = self.done = 0
@@ -257,16 +129,6 @@ class RowShardSink:
     def payload_bytes(self) -> int:
         """Bytes that were handed to collectives for other ranks."""
         return self._collectives.payload_bytes
-
-    def _receive_places(self, held: torch.Tensor) -> list[torch.Tensor]:
-        """Learn which rows of this rank's shard each rank computes."""
-        size = self._call.ranks.size
-        if self._layout.edges == 1:
-            return [torch.arange(len(self._own))] * size
-        return _exchange_lists(
-            self._collectives,
-            [(held[chosen] // size) for chosen in self._sent],
-        )
 
     def begin(self, units: Sequence[tuple[int, int] | None]) -> None:
         """Begin a turn: the columns of each rank, None for nothing."""
@@ -356,87 +218,97 @@ class RowShardSink:
         ranks, dtype = self._call.ranks, self._request.dtype
         widths = [0 if unit is None else unit[1] - unit[0]
                   for unit in self._units]  # fmt: skip
-        own_width = widths[ranks.rank]
-        blocks = self._blocks(widths)
         step = max(
             1, PIECE_BYTES // (max(widths) * dtype.itemsize * ranks.size)
         )
-        most = -(-self._request.kept_rows // ranks.size)
         self._collectives.begin(
             f"exchanging hop {hop} of columns {self._span()}"
         )
-        for low in range(0, most, step):
-            sent = [chosen[low : low + step] for chosen in self._sent]
-            received = [own[low : low + step] for own in self._received]
-            pieces = [
-                self._pick(values, places, chosen, own_width) for chosen in sent
+        with contextlib.ExitStack() as stack:
+            # This rank's rows of the columns of each group of ranks.
+            blocks = [
+                stack.enter_context(self._target.columns(hop, *unit))
+                for group in range(self._layout.columns)
+                if (unit := self._units[self._layout.members(group)[0]])
             ]
-            found = self._swap(pieces, [
-                (len(own), width)
-                for own, width in zip(received, widths, strict=True)
-            ])  # fmt: skip
-            for rank, rows in enumerate(found):
-                if rows.numel():
-                    blocks[self._layout.group(rank)][received[rank]] = rows
-        for group, block in enumerate(blocks):
-            unit = self._units[self._layout.members(group)[0]]
-            if unit is not None:
-                self._target.keep(hop, unit[0], block)
-
-    def _blocks(self, widths: list[int]) -> list[torch.Tensor]:
-        """Make room for this rank's rows of each group's columns."""
-        leaders = (
-            self._layout.members(group)[0]
-            for group in range(self._layout.columns)
-        )
-        dtype, rows = self._request.dtype, len(self._own)
-        return [torch.empty(rows, widths[rank], dtype=dtype)
-                for rank in leaders]  # fmt: skip
+            most = -(-self._request.kept_rows // ranks.size)
+            for low in range(0, most, step):
+                part = slice(low, min(low + step, most))
+                found = self._swap(values, places, part, widths)
+                for rank, rows in enumerate(found):
+                    if rows.numel():
+                        block = blocks[self._layout.group(rank)]
+                        block[self._places_from(rank, part)] = rows
 
     def _span(self) -> str:
         known = [unit for unit in self._units if unit is not None]
         return f"{known[0][0]} to {known[-1][1]}"
 
-    def _pick(
+    def _places_from(self, rank: int, part: slice) -> slice | torch.Tensor:
+        """Tell which rows of this rank's shard come from a rank."""
+        return part if self._received is None else self._received[rank][part]
+
+    def _rows_for(
+        self,
+        rank: int,
+        part: slice,
+        values: torch.Tensor | None,
+        places: torch.Tensor | None,
+    ) -> torch.Tensor:
+        """Give rows that this rank has computed for a rank."""
+        if values is None:
+            width = self.last - self.first
+            return torch.empty(0, width, dtype=self._request.dtype)
+        size = self._call.ranks.size
+        at: slice | torch.Tensor
+        if self._sent is None:
+            at = slice(rank + part.start * size, rank + part.stop * size, size)
+        else:
+            at = self._sent[rank][part]
+        if places is not None:
+            at = places[at].long()
+        return (
+            values[at] if isinstance(at, slice) else values.index_select(0, at)
+        )
+
+    def _swap(
         self,
         values: torch.Tensor | None,
         places: torch.Tensor | None,
-        chosen: torch.Tensor,
-        width: int,
-    ) -> torch.Tensor:
-        if values is None:
-            return torch.empty(0, width, dtype=self._request.dtype)
-        at = chosen if places is None else places[chosen].long()
-        return values.index_select(0, at)
-
-    def _swap(
-        self, pieces: list[torch.Tensor], shapes: list[tuple[int, int]]
+        part: slice,
+        widths: list[int],
     ) -> list[torch.Tensor]:
-        """Send each rank a matrix; give those of these shapes that come."""
-        own, dtype = self._call.ranks.rank, self._request.dtype
-        others = [
-            piece if rank != own else piece[:0]
-            for rank, piece in enumerate(pieces)
+        """Send a part of their rows to all ranks; give those that come."""
+        own, size = self._call.ranks.rank, self._call.ranks.size
+        dtype = self._request.dtype
+        rows = [
+            self._rows_for(rank, part, values, places) for rank in range(size)
         ]
-        sent = torch.cat([piece.reshape(-1) for piece in others])
-        sizes = [
-            0 if rank == own else rows * width * dtype.itemsize
-            for rank, (rows, width) in enumerate(shapes)
+        lengths = [0 if rank == own else rows[rank].numel()
+                   for rank in range(size)]  # fmt: skip
+        sent = torch.empty(sum(lengths), dtype=dtype)
+        for rank, room in enumerate(sent.split(lengths)):
+            if rank != own:
+                room.view(rows[rank].shape).copy_(rows[rank])
+        counts = [
+            0 if rank == own else widths[rank] * self._count_from(rank, part)
+            for rank in range(size)
         ]
-        received = torch.empty(sum(sizes), dtype=torch.uint8)
+        received = torch.empty(sum(counts), dtype=dtype)
         self._collectives.all_to_all(
-            sent.view(torch.uint8), [piece.nbytes for piece in others],
-            received, sizes,
+            sent.view(torch.uint8), [n * dtype.itemsize for n in lengths],
+            received.view(torch.uint8), [n * dtype.itemsize for n in counts],
         )  # fmt: skip
-        parts = received.split(sizes)
         return [
-            pieces[own]
-            if rank == own
-            else part.view(dtype).view(-1, max(1, width))
-            for rank, (part, (_, width)) in enumerate(
-                zip(parts, shapes, strict=True)
-            )
+            rows[own] if rank == own else come.view(-1, max(1, widths[rank]))
+            for rank, come in enumerate(received.split(counts))
         ]
+
+    def _count_from(self, rank: int, part: slice) -> int:
+        """Count the rows that come from a rank."""
+        if self._received is not None:
+            return len(self._received[rank][part])
+        return len(range(self._num_rows)[part])
 
 
 def _exchange_lists(
@@ -465,16 +337,19 @@ def _exchange_lists(
     ]
 
 
-def exchange_bytes(rows: int, width: int, itemsize: int, size: int) -> int:
+def exchange_bytes(
+    rows: int, width: int, itemsize: int, size: int, stored: bool
+) -> int:
     """Count what exchanging a column block takes, beside the result.
 
-    ``rows`` are those that were asked for. Places of rows, the block of each
-    group, and pieces that are picked, joined, received and placed.
+    ``rows`` are those that were asked for. Places of rows, pieces that are
+    picked, sent, received and placed, and, where rows are ``stored``, the
+    block of each group; in memory they are placed in the result.
     """
     share = -(-rows // size)
     return (
         3 * 8 * rows
         + 8 * share
-        + size * share * width * itemsize
+        + stored * size * share * width * itemsize
         + 4 * max(PIECE_BYTES, size * width * itemsize)
     )

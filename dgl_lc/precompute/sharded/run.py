@@ -8,7 +8,6 @@ from importlib.metadata import version
 
 import torch
 
-from ..._common.rows import empty
 from ...hops import HopFeatures
 from ...ranks.call import RankCall
 from ...storage.assemble_hops import Part
@@ -24,14 +23,13 @@ from .layout import RankLayout, check_split
 from .plan import choose_layout
 from .rank_work import RankOptions, RankWork, make_work
 from .row_shards import (
-    MemoryRows,
     NoRows,
     RowShardSink,
-    StoredRows,
     check_rows,
     exchange_bytes,
     shard_places,
 )
+from .row_targets import MemoryRows, StoredRows
 from .shared_store import SharedStore
 
 #: Finds out how much is to be computed.
@@ -181,7 +179,8 @@ def _to_row_shards(
 
     def extra(width: int) -> int:
         kept = request.kept_rows
-        return result + exchange_bytes(kept, width, itemsize, size)
+        stored = options.out is not None
+        return result + exchange_bytes(kept, width, itemsize, size, stored)
 
     target: MemoryRows | StoredRows
     if options.out is not None:
@@ -237,9 +236,8 @@ def _keep_features(
     request: Request, target: MemoryRows | StoredRows, first: int, last: int
 ) -> None:
     """Read the features of this rank's rows."""
-    rows = empty(len(target.nodes), last - first, request.dtype)
-    request.copy_columns(first, last, target.nodes, rows)
-    target.keep(0, first, rows)
+    with target.columns(0, first, last) as rows:
+        request.copy_columns(first, last, target.nodes, rows)
 
 
 @contextmanager
