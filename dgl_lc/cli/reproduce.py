@@ -204,6 +204,8 @@ def _add_today(parts: Commands) -> None:
     ):  # fmt: skip
         add(flag, type=kind, default=default,
             help=f"{text} (default: %(default)s)")  # fmt: skip
+    add("--precision", choices=["fp32", "bf16"], default="fp32",
+        help="numbers of the training (default: %(default)s)")  # fmt: skip
     add_results_flag(parser)
     parser.set_defaults(run=_run_today, kept=_KEPT)
 
@@ -220,7 +222,7 @@ def _run_today(args: argparse.Namespace) -> int:
         Today(
             args.data, ResultsFolder(args.out), models, args.seeds,
             args.trials, None if args.minutes is None else 60 * args.minutes,
-            training_options(args),
+            training_options(args) | {"precision": args.precision},
         )
     )  # fmt: skip
     return 0

@@ -23,7 +23,7 @@ from . import today_run
 from .results_folder import ResultsFolder, slug
 from .tables import save_table
 from .tasks import fingerprint_of, load_tasks
-from .today_space import ENTRANTS, Contest, contests
+from .today_space import ENTRANTS, EVEN_TRIALS, Contest, contests
 from .today_tables import ablation_table, results_table, summary
 
 #: Stages of self-training, and the probabilities that are tried with the
@@ -51,7 +51,8 @@ class Today:
     seconds : float or None
         No training starts after so many seconds; the same call resumes.
     training : dict
-        epochs, patience and batch_size of :func:`~.today_run.train_once`.
+        Options of :func:`~.today_run.train_once`: epochs, patience,
+        batch_size and precision.
     """
 
     sources: list[str]
@@ -139,15 +140,23 @@ class _Runner:
         return found
 
     def best_trial(self, contest: Contest, run: bool) -> dict[str, Any] | None:
-        """Return the record of the best trial; None if some have none."""
-        found = []
+        """Return the record of the best trial.
+
+        None if all trials failed or, without ``run``, if some have no record.
+        """
+        best: dict[str, Any] | None = None
         for trial in range(self.today.trials):
-            planned = _Planned(contest, 0, contest.draw(trial))
-            found.append(self.record(planned, run))
-        done = [record for record in found if record is not None]
-        if not done or (not run and len(done) < len(found)):
-            return None
-        return max(done, key=lambda record: record["valid"])
+            if trial < EVEN_TRIALS or best is None:
+                params = contest.draw(trial)
+            else:
+                params = contest.change(best["params"], trial)
+            found = self.record(_Planned(contest, 0, params), run)
+            if found is None:
+                if not run:
+                    return None
+            elif best is None or found["valid"] > best["valid"]:
+                best = found
+        return best
 
     def runs_of(
         self, contest: Contest, run: bool, **stages: Any

@@ -45,6 +45,7 @@ def train_once(
     epochs: int = 300,
     patience: int = 60,
     batch_size: int = 4096,
+    precision: str = "fp32",
     stages: int = 1,
     threshold: float = 0.9,
     smooth: bool = False,
@@ -67,6 +68,8 @@ def train_once(
         Random seed of weights, shuffling and dropout. Default: 0.
     epochs, patience, batch_size : int, optional
         Limits of each stage. The patience is that of the metric.
+    precision : str, optional
+        As in :func:`dgl_lc.training.fit`. Default: ``"fp32"``.
     stages : int, optional
         Stages of self-training. Default: 1, which is none.
     threshold : float, optional
@@ -95,7 +98,8 @@ def train_once(
             model, inputs, inputs, data, stages=stages, threshold=threshold,
             lr=params["lr"], weight_decay=params["weight_decay"],
             epochs=epochs, patience=patience, batch_size=batch_size,
-            metric=metric, monitor=metric, seed=seed, progress=False,
+            metric=metric, monitor=metric, seed=seed, precision=precision,
+            progress=False,
         )  # fmt: skip
     logits = predict(model, inputs).float()
     trained = time.perf_counter()

@@ -3,8 +3,9 @@
 Every contest is a model with or without one of the pieces that came after the
 LC transformation: normalisation, input dropout and the residual of hop 0
 ("options"), and label features ("labels"). All contests have the same number
-of trials, and trial t has the same value of a parameter in all contests that
-have that parameter.
+of trials. The first ones are spread evenly: trial t has the same value of a
+parameter in all contests that have that parameter. Each later one changes two
+parameters of the best trial so far.
 """
 
 import hashlib
@@ -22,12 +23,16 @@ _T = TypeVar("_T")
 #: Values that are tried in all models that have the parameter. ``K`` is the
 #: last hop: the number of layers of LCGCN and LCJKNet.
 COMMON: dict[str, list[Any]] = {
-    "hid_feats": [128, 256],
-    "K": [3, 5, 2],
+    "hid_feats": [128, 64],
+    "K": [3, 5, 8],
     "dropout": [0.2, 0.0, 0.5],
     "lr": [0.003, 0.01],
     "weight_decay": [0.0, 1e-5, 5e-4],
 }
+#: Number of trials that are spread evenly.
+EVEN_TRIALS = 6
+#: Parameters that a later trial changes.
+_CHANGED = 2
 #: Those of the options that the models of the paper left out.
 OPTIONS: dict[str, list[Any]] = {
     "input_dropout": [0.0, 0.2],
@@ -78,8 +83,8 @@ _NEW_OWN = {
 ENTRANTS: dict[str, Entrant] = {
     entrant.title: entrant
     for entrant in (
-        Entrant("LCGCN", "LCGCN"),
-        Entrant("LCJKNet", "LCJKNet"),
+        Entrant("LCGCN", "LCGCN", own={"K": [3, 5, 2]}),
+        Entrant("LCJKNet", "LCJKNet", own={"K": [3, 5, 2]}),
         Entrant("LCGPRGNN", "LCGPRGNN",
                 own={"alpha": [0.1, 0.5, 0.9], "num_layers": [2, 4]}),
         Entrant("SGC", "SGC", own={"hid_feats": [], "dropout": []}),
@@ -149,13 +154,30 @@ class Contest:
         >>> sorted(contest.draw(0))
         ['K', 'lr', 'weight_decay']
         >>> values = {contest.draw(trial)["K"] for trial in (0, 1, 2)}
-        >>> values == {2, 3, 5}
+        >>> values == {3, 5, 8}
         True
         """
         return {
             name: _drawn(name, values, trial)
             for name, values in self.space.items()
         }
+
+    def change(self, params: dict[str, Any], trial: int) -> dict[str, Any]:
+        """Return other values of two parameters, drawn by the trial.
+
+        >>> contest = Contest(ENTRANTS["SIGN"])
+        >>> before = contest.draw(0)
+        >>> after = contest.change(before, 6)
+        >>> sum(after[name] != before[name] for name in before)
+        2
+        """
+        chance = _generator(f"change {trial}")
+        names = [name for name, values in self.space.items() if values[1:]]
+        found = dict(params)
+        for name in chance.sample(names, min(_CHANGED, len(names))):
+            others = [v for v in self.space[name] if v != params[name]]
+            found[name] = chance.choice(others)
+        return found
 
     def model_options(self, params: dict[str, Any]) -> dict[str, Any]:
         """Return the options of the model that parameters stand for."""
@@ -174,10 +196,14 @@ def _drawn(name: str, values: Sequence[_T], trial: int) -> _T:
     do not change the earlier ones.
     """
     turn, place = divmod(trial, len(values))
+    return _generator(f"{name} {turn}").sample(values, len(values))[place]
+
+
+def _generator(text: str) -> random.Random:
+    """Make a generator that is the same in every process."""
     # Python's own hash of a string is another one in every process.
-    text = f"{name} {turn}".encode()
-    seed = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
-    return random.Random(seed).sample(values, len(values))[place]
+    found = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return random.Random(int.from_bytes(found, "big"))
 
 
 def contests(titles: Sequence[str]) -> list[Contest]:

@@ -5,7 +5,9 @@ from dgl import DGLError
 
 from dgl_lc.experiments import today_run
 from dgl_lc.experiments.results_folder import ResultsFolder
-from dgl_lc.experiments.today import Today, reproduce_today
+from dgl_lc.experiments.tasks import load_tasks
+from dgl_lc.experiments.today import Today, _Runner, reproduce_today
+from dgl_lc.experiments.today_space import ENTRANTS, Contest
 
 SHORT = {"epochs": 2, "patience": 2, "batch_size": 64}
 
@@ -60,6 +62,30 @@ def test_a_study_resumes_and_more_trials_are_added(
     reproduce_today(make(small_task, tmp_path, models=models, trials=3))
     new_trials = [title for title, seed, _ in calls if seed == 0]
     assert len(new_trials) == 3 == len(set(new_trials))
+
+
+def test_later_trials_change_the_best_one(small_task, tmp_path, monkeypatch):
+    tried = []
+
+    def train(contest, data, params, seed, **options):
+        record = {
+            "data": data.name, "seed": seed, "params": params, "epochs": 1,
+            "valid": 0.9 if len(tried) == 2 else 0.5, "train_seconds": 0.0,
+        }  # fmt: skip
+        tried.append((seed, params))
+        return record
+
+    monkeypatch.setattr(today_run, "train_once", train)
+    today = make(small_task, tmp_path, trials=10)
+    data = load_tasks(today.sources, today.results).popitem()[1]
+    contest = Contest(ENTRANTS["SIGN"])
+    best = _Runner(today, data, None).best_trial(contest, run=True)
+    params = [params for _, params in tried]
+    assert best["params"] == params[2]
+    assert params[:6] == [contest.draw(trial) for trial in range(6)]
+    assert params[6:] == [
+        contest.change(params[2], trial) for trial in range(6, 10)
+    ]
 
 
 def test_no_training_starts_after_the_time(small_task, tmp_path, calls, capsys):

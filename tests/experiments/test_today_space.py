@@ -55,6 +55,20 @@ def test_every_contest_makes_its_model(contest):
     assert (model.label_branch is not None) == contest.labels
 
 
+@pytest.mark.parametrize("contest", EVERY, ids=lambda c: c.title)
+def test_a_later_trial_changes_two_parameters(contest):
+    before = contest.draw(0)
+    changes = set()
+    for trial in range(20):
+        after = contest.change(before, trial)
+        names = {name for name in before if after[name] != before[name]}
+        assert len(names) == 2
+        assert all(after[name] in contest.space[name] for name in names)
+        changes |= names
+    assert changes == set(before)
+    assert contest.change(before, 7) == contest.change(before, 7)
+
+
 def test_models_before_have_no_new_option():
     new = {"input_dropout", "normalization", "residual", "label_hops"}
     for contest in EVERY:
