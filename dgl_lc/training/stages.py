@@ -14,6 +14,7 @@ from .confident_nodes import confident_nodes, nodes_without_label
 from .epochs import OnEpoch, copied
 from .fit import fit
 from .history import Fit, is_better
+from .output_kind import remember_output
 from .rank_inputs import is_shard
 from .stage_record import StageRecord
 from .targets import PseudoLabels
@@ -83,6 +84,7 @@ class Stages:
                 self._choose(inputs, stage + 1)
             self._record.write(self._state())
         self._model.load_state_dict(self._best)
+        remember_output(self._model, "cross_entropy", of_classes=True)
         _set_inputs(self._model, self._done[self._best_stage() - 1])
         return self._fit()
 
