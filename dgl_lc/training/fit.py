@@ -20,7 +20,7 @@ from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
-from .consistency import Consistency
+from .consistency import Consistency, check_consistency
 from .description import describe_run
 from .epochs import OnEpoch, Source, TrainingRun
 from .history import Fit
@@ -229,7 +229,7 @@ def fit(
         balanced = isinstance(class_weight, str)
         unlabelled = None
         if consistency is not None:
-            consistency.check(kind)
+            check_consistency(consistency, kind, targets.classes)
             if consistency.unlabelled is not None:
                 unlabelled = node_ids(
                     inputs, consistency.unlabelled, "consistency.unlabelled",

@@ -159,8 +159,8 @@ def _check_options(
     limit: int | None,
     options: dict[str, Any],
 ) -> None:
-    if stages < 1:
-        raise DGLError(f"stages={stages} should be at least 1.")
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
+        raise DGLError(f"stages={stages!r} should be an integer, 1 or more.")
     if not 0 <= threshold <= 1:
         raise DGLError(f"threshold={threshold} should be between 0 and 1.")
     if not 0 < weight < float("inf"):

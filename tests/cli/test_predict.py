@@ -49,8 +49,8 @@ def test_several_classes_per_node_and_numbers(tmp_path, refused):
     # Once they were written as classes, by a softmax.
     save_npz(DATA, tmp_path / "mine.npz")
     model, out = tmp_path / "model.pt", tmp_path / "p.csv"
-    call = ["predict", "--model", str(model), "--overwrite",
-            "--data", str(tmp_path / "mine.npz"), "--out", str(out)]  # fmt: skip
+    call = ["predict", "--model", str(model), "--overwrite", "--data",
+            str(tmp_path / "mine.npz"), "--out", str(out)]  # fmt: skip
     for kind, title in (("labels", "is_a"), ("numbers", "value_a")):
         save_model(SGC(8, 2), model, ["a", "b"], output=kind)
         assert main(call) == 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -147,6 +148,36 @@ def test_the_test_finds_a_leak(monkeypatch, self_loop):
         lambda self, part, value: leave_out(self, (part + 1) % 3, value),
     )  # fmt: skip
     assert sees_own_label(g, labels, train, options)
+
+
+def held_out_accuracy(parts):
+    """How well labels are learned that have nothing to do with the graph."""
+    n, classes = 240, 3
+    gen = torch.Generator().manual_seed(0)
+    u, v = (torch.rand(n, n, generator=gen) < 0.5).nonzero().T
+    labels = torch.randint(classes, (n,), generator=gen)
+    found = label_features(
+        dgl.graph((u, v), num_nodes=n), labels, torch.arange(n), 3, parts=parts
+    )
+    rows = torch.cat([found[hop] for hop in (1, 2, 3)], dim=1).double()
+    rows = (rows - rows.mean(0)) / rows.std(0)
+    rows = torch.cat([rows, torch.ones(n, 1)], dim=1)
+    wanted = torch.eye(classes, dtype=torch.float64)[labels]
+    weights = torch.linalg.lstsq(rows[:120], wanted[:120]).solution
+    return float(
+        ((rows[120:] @ weights).argmax(1) == labels[120:]).double().mean()
+    )
+
+
+def test_what_a_row_lacks_tells_nothing_unless_parts_are_small():
+    # No row depends on its own label. But where all rows are nearly the same,
+    # a part is known by what it lacks, and so are the labels of its nodes.
+    assert held_out_accuracy(5) < 0.45
+    with pytest.warns(DGLWarning, match="leaves 1 training nodes in a part"):
+        assert held_out_accuracy(240) > 0.9
+    with pytest.warns(DGLWarning, match="With 12 parts or fewer"):
+        held_out_accuracy(13)
+    held_out_accuracy(12)
 
 
 def test_changing_a_label_does_not_change_the_split():
@@ -446,6 +477,11 @@ def test_too_little_memory_says_what_is_enough():
         ({"labels": torch.full((12,), -1)}, "labels holds -1 for node 0"),
         ({"labels": torch.full((12, 2), torch.nan)}, "labels holds a number"),
         ({"labels": torch.zeros(12, 2), "num_classes": 3}, "num_classes=3"),
+        ({"labels": torch.arange(12)[:, None]}, r"give labels\[:, 0\]"),
+        ({"labels": torch.ones(12, 1, dtype=int), "num_classes": 4},
+         r"give labels\[:, 0\]"),
+        ({"labels": torch.eye(12).long() * torch.arange(12)[:, None] - 1},
+         "labels holds -1 for node 0 of train, and a matrix"),
         ({"nodes": [12]}, "nodes holds 12"),
         ({"dtype": torch.int64}, "dtype"),
         ({"soft": [1]}, "soft should be a pair"),

@@ -277,7 +277,8 @@ def test_stages_of_other_options_are_refused(hops, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stages": 0}, "stages=0 should be at least 1"),
+        ({"stages": 0}, "stages=0 should be an integer, 1 or more"),
+        ({"stages": 1.5}, "stages=1.5 should be an integer, 1 or more"),
         ({"threshold": 1.5}, "threshold=1.5 should be between 0 and 1"),
         ({"threshold": float("nan")}, "threshold=nan"),
         ({"weight": 0}, "weight=0 should be"),
