@@ -28,6 +28,15 @@ class Consistency:
     :math:`\bar p_i` reaches ``threshold``. The loss of labels is the mean
     over passes.
 
+    The authors' code differs in which nodes it takes: nodes without a label
+    alone, of which a prediction without dropout is confident, chosen anew
+    every 10 or 20 epochs by a threshold that falls, such as from 0.9 to 0.8,
+    after 100 or 150 epochs without this loss. Labels have a pass of their
+    own. In stages of self-training the loss is this one, with T = 0.5 and a
+    weight of 0.1. Their results in one stage are those of another loss, the
+    divergence from a prediction of the same model, or of a mean of its
+    weights over time (SCR-m), which is not here.
+
     Attributes
     ----------
     weight : float

@@ -100,7 +100,9 @@ def correct_and_smooth(
     norm : str or pair of str, optional
         The norm of the filter :math:`S`, as for
         :func:`dgl_lc.block_aggregate`; of a pair the first is for errors, the
-        second for predictions. Default: "both".
+        second for predictions. The authors' DAD, DA and AD are "both",
+        "right" and "left", on a graph with edges in both directions. Default:
+        "both".
     self_loop, edge_weight
         Other options of the filter. Default: the edges as they are.
     nodes : Tensor or sequence, optional

@@ -53,9 +53,16 @@ def self_train(
     ``threshold`` are training nodes of the next stage, with all their
     probabilities as soft labels; each stage chooses them again. At the end
     the model has the weights of the stage with the best validation, whose
-    nodes never join. This is the scheme of SLE (`Scalable and Adaptive Graph
-    Neural Networks with Self-Label-Enhanced training
-    <https://arxiv.org/abs/2104.09376>`__).
+    nodes never join.
+
+    Published schemes differ from this one, and from each other. In SLE
+    (`Scalable and Adaptive Graph Neural Networks with Self-Label-Enhanced
+    training <https://arxiv.org/abs/2104.09376>`__) the target of a node that
+    joins is its most probable class alone, and validation nodes join. RLU
+    (`Graph Attention Multi-Layer Perceptron
+    <https://arxiv.org/abs/2206.04355>`__) has soft targets, each weighted by
+    its largest probability and by 0.1 to 10, and validation nodes join. Both
+    compute label features anew in each stage, from labels of both kinds.
 
     Parameters
     ----------
