@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from dgl import DGLError
-from dgl.base import DGLWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,36 +147,6 @@ def test_the_test_finds_a_leak(monkeypatch, self_loop):
         lambda self, part, value: leave_out(self, (part + 1) % 3, value),
     )  # fmt: skip
     assert sees_own_label(g, labels, train, options)
-
-
-def held_out_accuracy(parts):
-    """How well labels are learned that have nothing to do with the graph."""
-    n, classes = 240, 3
-    gen = torch.Generator().manual_seed(0)
-    u, v = (torch.rand(n, n, generator=gen) < 0.5).nonzero().T
-    labels = torch.randint(classes, (n,), generator=gen)
-    found = label_features(
-        dgl.graph((u, v), num_nodes=n), labels, torch.arange(n), 3, parts=parts
-    )
-    rows = torch.cat([found[hop] for hop in (1, 2, 3)], dim=1).double()
-    rows = (rows - rows.mean(0)) / rows.std(0)
-    rows = torch.cat([rows, torch.ones(n, 1)], dim=1)
-    wanted = torch.eye(classes, dtype=torch.float64)[labels]
-    weights = torch.linalg.lstsq(rows[:120], wanted[:120]).solution
-    return float(
-        ((rows[120:] @ weights).argmax(1) == labels[120:]).double().mean()
-    )
-
-
-def test_what_a_row_lacks_tells_nothing_unless_parts_are_small():
-    # No row depends on its own label. But where all rows are nearly the same,
-    # a part is known by what it lacks, and so are the labels of its nodes.
-    assert held_out_accuracy(5) < 0.45
-    with pytest.warns(DGLWarning, match="leaves 1 training nodes in a part"):
-        assert held_out_accuracy(240) > 0.9
-    with pytest.warns(DGLWarning, match="With 12 parts or fewer"):
-        held_out_accuracy(13)
-    held_out_accuracy(12)
 
 
 def test_changing_a_label_does_not_change_the_split():

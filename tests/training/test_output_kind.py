@@ -9,7 +9,9 @@ import torch
 from dgl import DGLError
 from tiny_task import DATA, SPLIT, make
 
+from dgl_lc.data import block_model
 from dgl_lc.nn import LCGCN, SGC
+from dgl_lc.precompute import label_features, with_labels
 from dgl_lc.training import (
     fit,
     load_model,
@@ -133,6 +135,26 @@ def test_only_classes_are_smoothed(hops, tmp_path):
         model = trained(hops, labels.shape[1], labels, loss=loss)
         with pytest.raises(DGLError, match="one class per node"):
             write_smoothed(model, DATA, tmp_path / "p.csv")
+
+
+def test_label_features_are_not_made_of_other_labels(tmp_path):
+    data = block_model(100, num_classes=2, num_feats=4, seed=0)
+    tags = torch.stack([data.labels, 1 - data.labels], dim=1)
+    tags[data.train[0]] = 1
+    torch.manual_seed(0)
+    model = SGC(4, 2, label_feats=2, label_hops=1)
+    labels = label_features(data.graph, tags, data.train, 1)
+    hops = model.precompute(data.graph, data.feat)
+    split = (data.train, data.valid)
+    both = with_labels(hops, labels)
+    fit(model, both, tags, *split, loss="bce", epochs=1)
+    path = tmp_path / "p.npy"
+    # Those of the task's classes would be something else.
+    with pytest.raises(DGLError, match="give label_rows"):
+        write_predictions(model, data, path)
+    write_predictions(model, data, path, label_rows=labels, probabilities=True)
+    wanted = predict(model, both).sigmoid()
+    np.testing.assert_allclose(np.load(path), wanted, rtol=1e-5)
 
 
 def test_one_column_is_no_class(hops, tmp_path):
