@@ -119,6 +119,11 @@ def open_label_store(
     """
     branch, known = model.label_branch, model.label_recipe
     assert branch is not None
+    if not os.path.exists(path):
+        raise DGLError(
+            f"{path} does not exist: name the folder that dgl-lc train "
+            f"--label-store, or label_features, has written."
+        )
     rows = open_store(path)
     recipe = rows.label_recipe if isinstance(rows, StoredHops) else None
     if recipe is None or not isinstance(rows, StoredHops):
