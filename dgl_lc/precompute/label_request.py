@@ -48,7 +48,7 @@ from .planning.cpu import MemoryTooSmall
 _OTHERS = -1
 #: Bytes for each row that a store holds while its parts are computed.
 _CHECKSUMS = 24
-#: Fewer parts are never too many, and more should have so many nodes each.
+#: So many parts are no warning, and more should have so many nodes each.
 _FEW_PARTS, _LEAST_NODES = 10, 20
 
 
@@ -324,8 +324,8 @@ def _warn_of_small_parts(parts: int, count: int) -> None:
         warnings.warn(
             f"parts={parts} leaves {count / parts:.0f} training nodes in a "
             f"part: in a dense graph, or after many hops, the labels that a "
-            f"row lacks may then tell a model those of the part. With "
-            f"{max(2, count // _LEAST_NODES)} parts or fewer they do not.",
+            f"row lacks may then tell a model those of the part. Give "
+            f"{max(_FEW_PARTS, count // _LEAST_NODES)} parts or fewer.",
             DGLWarning,
             stacklevel=4,
         )

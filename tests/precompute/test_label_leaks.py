@@ -106,6 +106,6 @@ def test_what_a_row_lacks_tells_nothing_unless_parts_are_small():
     assert held_out_accuracy(5) < 0.45
     with pytest.warns(DGLWarning, match="leaves 1 training nodes in a part"):
         assert held_out_accuracy(240) > 0.9
-    with pytest.warns(DGLWarning, match="With 12 parts or fewer"):
+    with pytest.warns(DGLWarning, match="Give 12 parts or fewer"):
         held_out_accuracy(13)
     held_out_accuracy(12)
