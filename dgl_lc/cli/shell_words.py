@@ -9,6 +9,13 @@ import re
 
 #: The name of a flag's value, what messages call it in Python, and the flag.
 _PHRASES = (
+    # Of dgl-lc train: --no-resume is not for stores there.
+    (
+        "soft_labels",
+        r"\bwrite this one again with resume=False\b",
+        "remove this one",
+    ),
+    ("soft_labels", r"\bas label_store\b", "as --label-store"),
     ("no_resume", r"\bresume=False\b", "--no-resume"),
     ("id_type", r"\bid_type=[\"']?(\w+)[\"']?", r"--id-type \1"),
     ("id_type", r"\bomit id_type\b", "omit --id-type"),

@@ -144,7 +144,8 @@ def add_command(commands: Commands) -> None:
     parser.add_argument(
         "--no-resume", action="store_true",
         help="begin at the first epoch and replace the checkpoint, instead of "
-        "resuming from it",
+        "resuming from it, and also label features of later stages "
+        "(--soft-labels)",
     )  # fmt: skip
     add_fit_flags(parser)
     add_reverse_flag(parser)
@@ -262,7 +263,9 @@ def _check_flags(given: dict[str, Any]) -> None:
         )
     if "label_store" in given and "labels" not in given:
         refuse("--label-store is for runs with --labels: add that, or omit it.")
-    if given["no_resume"] and "checkpoint" not in given:
+    if given["no_resume"] and not (
+        "checkpoint" in given or given["soft_labels"]
+    ):
         refuse("--no-resume is for runs with --checkpoint: add that, or omit "
                "it.")  # fmt: skip
 

@@ -47,12 +47,21 @@ def fit_task(
     **training
         Options of :func:`dgl_lc.training.fit`.
     """
+    inductive = getattr(data, "inductive", False)
+    if stages > 1 and inductive:
+        raise DGLError(
+            f"stages={stages}: {data.name} is inductive, so that nodes without "
+            f"a label are not seen in training, and none can join. Omit it."
+        )
     first = seen(1, None, None) if callable(seen) else seen
     # Of row shards, each rank knows its own nodes only.
     shard = is_shard(first)
     if isinstance(consistency, (int, float)):
         rest = data.test
-        if not shard:
+        if inductive:
+            # A whole graph has rows of all nodes, seen or not.
+            rest = rest[:0]
+        elif not shard:
             rest = nodes_without_label(first, data.train, data.valid)
         consistency = Consistency(
             float(consistency), unlabelled=rest if len(rest) else None

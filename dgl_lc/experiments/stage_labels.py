@@ -27,6 +27,32 @@ def stage_folder(first: str | os.PathLike, stage: int) -> Path:
     return path.with_name(f"{path.name}-stage{stage}")
 
 
+def check_later_stages(
+    first: str | os.PathLike, checkpoint: str | os.PathLike | None
+) -> None:
+    """Refuse label features of later stages of another run, before any work.
+
+    Without a checkpoint it is known only after the first stage whether they
+    are those of this run.
+
+    Parameters
+    ----------
+    first : path
+        The folder of the first stage.
+    checkpoint : path or None
+        The file of finished stages.
+    """
+    later = stage_folder(first, 2)
+    if not later.exists():
+        return
+    if checkpoint is None or not Path(checkpoint).exists():
+        raise DGLError(
+            f"{later} has the label features of an earlier run: name another "
+            f"folder as label_store, or begin again with resume=False, which "
+            f"replaces them."
+        )
+
+
 class StageLabels:
     """Inputs of each stage, with the soft labels of nodes that have joined.
 
@@ -49,6 +75,10 @@ class StageLabels:
         Nodes whose label features are computed; None for all.
     memory : int or str, optional
         Memory budget of the computation.
+    resume : bool, optional
+        Whether label features of later stages that are there may be used:
+        they are then compared with those asked for. If not, they are written
+        again. Default: True.
     """
 
     def __init__(
@@ -59,6 +89,7 @@ class StageLabels:
         folder: str | os.PathLike,
         nodes: torch.Tensor | None,
         memory: int | str | None = None,
+        resume: bool = True,
     ):
         if getattr(data, "inductive", False):
             raise DGLError(
@@ -67,6 +98,9 @@ class StageLabels:
             )
         self._model, self._data, self._rows = model, data, rows
         self._folder, self._nodes, self._memory = folder, nodes, memory
+        self._resume = resume
+        #: Stages whose label features are those of this run.
+        self._written = {1}
 
     def __call__(
         self,
@@ -83,7 +117,9 @@ class StageLabels:
         labels = compute_labels(
             self._model, self._data, self._nodes, soft=soft,
             memory=self._memory, out=stage_folder(self._folder, stage),
+            resume=self._resume or stage in self._written,
         )  # fmt: skip
+        self._written.add(stage)
         return with_labels(self._rows, labels)
 
     def of_best(self, found: Fit) -> LabelledRows:

@@ -31,7 +31,7 @@ from ..training.task_store import check_rows, edge_weight, open_task_store
 from .fit_task import fit_task, metric_of
 from .named_models import make_model
 from .originals import with_self_loops
-from .stage_labels import StageLabels
+from .stage_labels import StageLabels, check_later_stages
 
 
 @dataclass
@@ -245,8 +245,9 @@ def train_model(
     stage_labels = None
     if soft_labels and training.get("stages", 1) > 1:
         stage_labels = _label_each_stage(
-            model, data, seen, (precompute or {}).get("memory"), label_store
-        )
+            model, data, seen, (precompute or {}).get("memory"), label_store,
+            training.get("resume", True), training.get("checkpoint"),
+        )  # fmt: skip
         # Validation reads the same.
         seen, unseen = stage_labels, None
     elif reads_labels(model):
@@ -328,6 +329,8 @@ def _label_each_stage(
     rows: Any,
     memory: int | str | None,
     out: str | os.PathLike | None,
+    resume: bool,
+    checkpoint: str | os.PathLike | None,
 ) -> StageLabels:
     """Check what soft labels among the label features need."""
     if not isinstance(model, HopModel) or not reads_labels(model):
@@ -340,7 +343,11 @@ def _label_each_stage(
             "soft_labels needs label_store, a folder: label features of soft "
             "labels cannot be made again from the data."
         )
-    return StageLabels(model, data, rows, out, _nodes_of_split(data), memory)
+    if resume:
+        check_later_stages(out, checkpoint)
+    return StageLabels(
+        model, data, rows, out, _nodes_of_split(data), memory, resume
+    )
 
 
 def _open_rows(

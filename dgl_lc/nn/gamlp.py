@@ -57,7 +57,10 @@ class GAMLP(WeighsHops):
     with, there with ``hid_feats=512``. For ogbn-papers100M they use
     ``hid_feats=1024, K=6, num_layers=6, input_dropout=0,
     attention_dropout=0, score="sigmoid", residual=False``; the learning rate
-    is 0.001, without weight decay.
+    is 0.001, without weight decay. Edges of that graph go in both directions,
+    and the filter is the default one; for products it is the mean over
+    neighbours, ``norm="right", self_loop=False``. Their label model, of four
+    layers, reads the ninth hop of the labels, also a mean over neighbours.
 
     Parameters
     ----------

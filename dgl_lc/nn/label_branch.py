@@ -21,6 +21,11 @@ class LabelBranch(nn.Module):
     .. math::
       \sigma([L_1 \Vert \dots \Vert L_K] W_1 + b_1) W_2 + b_2
 
+    The label models of SAGN with SLE and of GAMLP with RLU have four layers,
+    and read the last hop alone, of which there are 9 or 14: the label of a
+    node is a part of its own row there, and many hops make that part small.
+    Here no row has it, so that the near hops, which tell most, can be read.
+
     Parameters
     ----------
     label_feats : int

@@ -178,6 +178,8 @@ def label_columns(
     _check_num_rows(labels, num_nodes)
     ids = _check_nodes(train, "train", num_nodes)
     wide = labels.dim() == 2
+    if wide and not labels.is_floating_point():
+        _check_integers(labels, ids, num_classes)
     count = _count_classes(labels, ids, num_classes)
     if len(ids) < parts:
         raise DGLError(
@@ -287,6 +289,28 @@ def _count_classes(
             f"{num_classes}: classes are 0 to {num_classes - 1}."
         )
     return num_classes
+
+
+def _check_integers(
+    labels: torch.Tensor, ids: torch.Tensor, num_classes: int | None
+) -> None:
+    """Refuse a matrix of integers that are classes, or stand for none."""
+    for some in ids.split(_ROWS):
+        rows = labels.index_select(0, some).long()
+        if rows.shape[1] == 1 and (
+            num_classes not in (None, 1) or int(rows.max()) > 1
+        ):
+            raise DGLError(
+                "labels has one column of classes, but a matrix has a column "
+                "for each class: give labels[:, 0]."
+            )
+        if rows.numel() and int(rows.min()) < 0:
+            place = int((rows < 0).any(dim=1).int().argmax())
+            raise DGLError(
+                f"labels holds {int(rows[place].min())} for node "
+                f"{int(some[place])} of train, and a matrix holds what each "
+                f"class counts: leave nodes without a label out of train."
+            )
 
 
 def _check_values(

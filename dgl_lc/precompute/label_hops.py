@@ -73,7 +73,8 @@ def label_features(
     parts : int, optional
         The number of parts, 2 or more. A training node sees the labels of
         all parts but its own: with 5 parts, 4/5 of the labels. The graph is
-        read ``parts`` + 1 times. Default: 5.
+        read ``parts`` + 1 times. Many parts of a few nodes each are a warning:
+        what a row lacks may then tell the labels of its part. Default: 5.
     num_classes : int, optional
         The number of classes. Default: one more than the largest label in
         train.

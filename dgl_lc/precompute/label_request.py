@@ -1,6 +1,7 @@
 """A call of ``label_features``, checked, and how it is carried out."""
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import dgl
 import numpy as np
 import torch
 from dgl import DGLError
+from dgl.base import DGLWarning
 
 from .._common.bytes import format_bytes
 from .._common.dtypes import find_type
@@ -46,6 +48,8 @@ from .planning.cpu import MemoryTooSmall
 _OTHERS = -1
 #: Bytes for each row that a store holds while its parts are computed.
 _CHECKSUMS = 24
+#: So many parts are no warning, and more should have so many nodes each.
+_FEW_PARTS, _LEAST_NODES = 10, 20
 
 
 def recipe_key(labels: torch.Tensor, train: torch.Tensor) -> str:
@@ -136,6 +140,7 @@ class LabelRequest:
             labels, train, soft, graph.num_nodes(), num_classes, parts, seed,
             dtype,
         )  # fmt: skip
+        _warn_of_small_parts(parts, len(columns.nodes[0].ids))
         return cls(
             graph, weight, columns, int(K), spec, check_nodes(graph, nodes),
             LabelRecipe(
@@ -307,6 +312,23 @@ class LabelRequest:
                 )  # fmt: skip
         _remove_parts(folder)
         return open_hop_store(folder)
+
+
+def _warn_of_small_parts(parts: int, count: int) -> None:
+    """Warn of parts so small that what is left out tells a label.
+
+    If rows of all nodes are nearly the same, as in a dense graph or after
+    many hops, the one that lacks the label of v is known by what it lacks.
+    """
+    if parts > _FEW_PARTS and count < _LEAST_NODES * parts:
+        warnings.warn(
+            f"parts={parts} leaves {count / parts:.0f} training nodes in a "
+            f"part: in a dense graph, or after many hops, the labels that a "
+            f"row lacks may then tell a model those of the part. Give "
+            f"{max(_FEW_PARTS, count // _LEAST_NODES)} parts or fewer.",
+            DGLWarning,
+            stacklevel=4,
+        )
 
 
 def _row_source(

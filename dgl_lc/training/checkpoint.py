@@ -9,10 +9,7 @@ from .description import BEFORE
 from .tensor_files import check_replaceable, read_file, write_file
 
 _KIND = "checkpoint"
-_ADVICE = (
-    "Name another file, or start again with resume=False (--no-resume in the "
-    "shell)."
-)
+_ADVICE = "Name another file, or start again with resume=False."
 #: Differences between two runs that a message names.
 _NAMED = 3
 #: Characters of a value that a message shows.

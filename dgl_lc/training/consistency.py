@@ -28,6 +28,15 @@ class Consistency:
     :math:`\bar p_i` reaches ``threshold``. The loss of labels is the mean
     over passes.
 
+    The authors' code differs in which nodes it takes: nodes without a label
+    alone, of which a prediction without dropout is confident, chosen anew
+    every 10 or 20 epochs by a threshold that falls, such as from 0.9 to 0.8,
+    after 100 or 150 epochs without this loss. Labels have a pass of their
+    own. In stages of self-training the loss is this one, with T = 0.5 and a
+    weight of 0.1. Their results in one stage are those of another loss, the
+    divergence from a prediction of the same model, or of a mean of its
+    weights over time (SCR-m), which is not here.
+
     Attributes
     ----------
     weight : float
@@ -68,8 +77,8 @@ class Consistency:
     unlabelled: Any = field(default=None, repr=False, compare=False)
     batch_size: int | None = None
 
-    def check(self, kind: str) -> None:
-        """Refuse values that make no sense, and losses without classes."""
+    def check(self) -> None:
+        """Refuse values that make no sense."""
         if not 0 <= self.weight < float("inf"):
             raise DGLError(
                 f"consistency.weight={self.weight} should be at least 0."
@@ -92,11 +101,6 @@ class Consistency:
                 f"consistency.batch_size={self.batch_size} should be at least "
                 f"1."
             )
-        if kind not in ("cross_entropy", "own"):
-            raise DGLError(
-                f"consistency is for probabilities of classes, and not for "
-                f"loss={kind!r}."
-            )
 
     def total(self, outputs: "Outputs") -> tuple[torch.Tensor, int]:
         """Add up the losses of rows, and count the rows."""
@@ -118,6 +122,31 @@ class Consistency:
                 sure = mean.max(dim=1).values >= self.threshold
         losses = (shares - sharp).square().sum(dim=2).mean(dim=0)
         return losses[sure].sum(), int(sure.sum())
+
+
+def check_consistency(given: Any, kind: str, of_classes: bool) -> None:
+    """Refuse what is no Consistency, and losses without classes.
+
+    Parameters
+    ----------
+    given : Consistency
+        The option of ``fit``.
+    kind : str
+        The name of the loss, or "own".
+    of_classes : bool
+        Whether the targets are classes.
+    """
+    if not isinstance(given, Consistency):
+        raise DGLError(
+            f"consistency={given!r} should be a Consistency, such as "
+            f"Consistency(weight=0.5)."
+        )
+    given.check()
+    if kind not in ("cross_entropy", "own") or not of_classes:
+        what = f"loss={kind!r}" if kind != "own" else "other labels"
+        raise DGLError(
+            f"consistency is for probabilities of classes, and not for {what}."
+        )
 
 
 @dataclass

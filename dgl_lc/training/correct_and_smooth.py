@@ -1,5 +1,6 @@
 """Correct and Smooth: predictions that are improved by the training labels."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,8 @@ from ..storage.npy_file import tensor_of
 _ROWS = 1 << 15
 #: Errors that spread are not scaled by more than this.
 _MOST_SCALE = 1000.0
+#: How far probabilities may be below 0 or above 1.
+_ROUNDING = 1e-3
 
 
 def correct_and_smooth(
@@ -97,7 +100,9 @@ def correct_and_smooth(
     norm : str or pair of str, optional
         The norm of the filter :math:`S`, as for
         :func:`dgl_lc.block_aggregate`; of a pair the first is for errors, the
-        second for predictions. Default: "both".
+        second for predictions. The authors' DAD, DA and AD are "both",
+        "right" and "left", on a graph with edges in both directions. Default:
+        "both".
     self_loop, edge_weight
         Other options of the filter. Default: the edges as they are.
     nodes : Tensor or sequence, optional
@@ -131,6 +136,8 @@ def correct_and_smooth(
     for name, value in rates.items():
         if not 0 <= value <= 1:
             raise DGLError(f"{name}={value!r} should be between 0 and 1.")
+    if scale is not None and not 0 <= scale < math.inf:
+        raise DGLError(f"scale={scale!r} should be a number, 0 or more.")
     steps = {"num_correction": num_correction, "num_smoothing": num_smoothing}
     for name, count in steps.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
@@ -208,6 +215,12 @@ class _ClassColumns:
                 raise DGLError(
                     f"logits holds a number that is not finite in rows {low} "
                     f"to {low + len(own) - 1}."
+                )
+            if probabilities and not _are_shares(own):
+                raise DGLError(
+                    f"logits holds numbers below 0 or above 1 in rows {low} to "
+                    f"{low + len(own) - 1}, which are no probabilities: omit "
+                    f"probabilities=True, or give logits.softmax(1)."
                 )
             if highest is not None and total is not None:
                 part = slice(low, low + _ROWS)
@@ -377,6 +390,11 @@ class _Smoothing:
             found.clamp_(0, 1)
 
         return self._spread(1, block, steps, alpha, clamp)
+
+
+def _are_shares(values: torch.Tensor) -> bool:
+    """Tell whether all values are from 0 to 1, up to rounding."""
+    return bool(((values >= -_ROUNDING) & (values <= 1 + _ROUNDING)).all())
 
 
 def _add(

@@ -82,8 +82,10 @@ def describe_stages(
 ) -> dict[str, str]:
     """Describe what the stages of a self-training depend on.
 
-    The arguments are those of :func:`~dgl_lc.training.self_train`. What each
-    stage depends on is in the checkpoint of its own run.
+    The arguments are those of :func:`~dgl_lc.training.self_train`, and
+    ``inputs`` and ``valid_inputs`` those of the first stage. What each stage
+    depends on is in the checkpoint of its own run, which is gone once it is
+    finished.
     """
     found = {
         name: _name_of(value) if callable(value) else _text(value)
@@ -103,9 +105,7 @@ def describe_stages(
         "all" if unlabelled is None else digest(unlabelled)
     )
     for name, given in (("inputs", inputs), ("valid_inputs", valid_inputs)):
-        if callable(given):
-            found[name] = _name_of(given)
-        elif given is not None:
+        if given is not None:
             found.update(_of_inputs(name, given))
     return found
 

@@ -20,7 +20,7 @@ from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
-from .consistency import Consistency
+from .consistency import Consistency, check_consistency
 from .description import describe_run
 from .epochs import OnEpoch, Source, TrainingRun
 from .history import Fit
@@ -29,6 +29,7 @@ from .losses import Loss, Objective, loss_kind, make_class_weight
 from .metrics import MetricGiven, make_metric
 from .model_rows import is_full_graph, model_device, node_ids
 from .optimizers import make_optimizer, parameter_groups
+from .output_kind import remember_output
 from .pieces import SampleLoader
 from .precision import check_precision
 from .run_options import RunOptions
@@ -75,7 +76,8 @@ def fit(
 
     The weights of the best epoch are kept as a copy and put back at the end.
     A model of ``dgl_lc.nn`` remembers whether its inputs were made with edge
-    weights, and refuses others later.
+    weights, and refuses others later. What the output stands for is in
+    ``model.trained_on`` then, for ``write_predictions`` and ``save_model``.
 
     Where ``torch.distributed`` is initialised, as under ``torchrun``, all
     ranks have to make the same call, and train together by
@@ -227,7 +229,7 @@ def fit(
         balanced = isinstance(class_weight, str)
         unlabelled = None
         if consistency is not None:
-            consistency.check(kind)
+            check_consistency(consistency, kind, targets.classes)
             if consistency.unlabelled is not None:
                 unlabelled = node_ids(
                     inputs, consistency.unlabelled, "consistency.unlabelled",
@@ -284,6 +286,7 @@ def fit(
             )  # fmt: skip
             if ranks is not None and ranks.rank:
                 checkpoint, on_epoch, progress = None, None, False
+        remember_output(model, kind, targets.classes)
         saved = None
         if checkpoint is not None:
             path = Path(checkpoint)

@@ -16,6 +16,7 @@ from ..precompute import label_features, open_store
 from ..precompute.label_request import recipe_key
 from ..storage.disk_graph import DiskGraph
 from ..storage.hop_store import StoredHops
+from .output_kind import CLASSES, kind_of
 from .task_store import check_graph_key, edge_weight
 
 
@@ -93,6 +94,12 @@ def _check_task(model: HopModel, data: NodeData | DiskData) -> None:
             "shell), a store of those label features."
         )
     if recipe.labels != recipe_key(data.labels, data.train):
+        if kind_of(model) != CLASSES:
+            raise DGLError(
+                f"the model was trained on {kind_of(model)}, and its label "
+                f"features were not made of the classes of {data.name}: give "
+                f"label_rows (--label-store in the shell), a store of them."
+            )
         warnings.warn(
             f"the training labels of {data.name} are not those that the model "
             f"was trained with: its label features are made of the labels of "
@@ -112,6 +119,11 @@ def open_label_store(
     """
     branch, known = model.label_branch, model.label_recipe
     assert branch is not None
+    if not os.path.exists(path):
+        raise DGLError(
+            f"{path} does not exist: name the folder that dgl-lc train "
+            f"--label-store, or label_features, has written."
+        )
     rows = open_store(path)
     recipe = rows.label_recipe if isinstance(rows, StoredHops) else None
     if recipe is None or not isinstance(rows, StoredHops):

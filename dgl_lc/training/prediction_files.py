@@ -1,13 +1,12 @@
 """Files of predictions: csv, npy and parquet, written part by part.
 
-Tables have a row for each node: its id, its class and, on request, the
-probability of each class. An npy file has the classes alone.
+Tables have a row for each node: its id, and what the model predicts. An npy
+file has the predictions alone.
 """
 
 import csv
 import importlib.util
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -15,6 +14,7 @@ import numpy as np
 from dgl import DGLError
 
 from ..storage.manifest import check_outside
+from .prediction_columns import PredictionColumns
 
 #: The kinds of files, by how their names end.
 SUFFIXES = (".csv", ".npy", ".parquet")
@@ -40,19 +40,15 @@ def check_prediction_file(path: Path) -> None:
 class Writer(Protocol):
     """Takes predictions, part by part."""
 
-    def write(self, ids: np.ndarray, probabilities: np.ndarray) -> None:
-        """Take the ids of some nodes, and the probability of each class."""
+    def write(self, ids: np.ndarray, values: np.ndarray) -> None:
+        """Take the ids of some nodes, and their probabilities or numbers."""
 
     def close(self) -> None:
         """Write what is left. The file itself stays open."""
 
 
 def make_writer(
-    file: BinaryIO,
-    kind: str,
-    rows: int,
-    columns: Sequence[str] | int,
-    probabilities: bool,
+    file: BinaryIO, kind: str, rows: int, columns: PredictionColumns
 ) -> Writer:
     """Choose what writes predictions to an open file.
 
@@ -64,60 +60,49 @@ def make_writer(
         One of :data:`SUFFIXES`.
     rows : int
         The number of nodes.
-    columns : sequence of str, or int
-        The names of the classes, or their number.
-    probabilities : bool
-        Whether to write the probability of each class as well.
+    columns : PredictionColumns
+        What is written for each node.
     """
-    names = None if isinstance(columns, int) else list(columns)
-    number = columns if isinstance(columns, int) else len(columns)
     if kind == ".npy":
-        return _NpyWriter(file, (rows, number) if probabilities else (rows,))
-    shown = names or [str(place) for place in range(number)]
-    titles = [f"p_{name}" for name in shown] if probabilities else []
+        return _NpyWriter(file, rows, columns)
     if kind == ".csv":
-        return _CsvWriter(file, names, titles)
-    return _ParquetWriter(file, names, titles)
+        return _CsvWriter(file, columns)
+    return _ParquetWriter(file, columns)
 
 
 class _NpyWriter:
-    """Writes classes as int64, or probabilities as float32."""
-
-    def __init__(self, file: BinaryIO, shape: tuple[int, ...]):
-        self._file = file
-        self._probabilities = len(shape) == 2
-        dtype = np.dtype("<f4" if self._probabilities else "<i8")
+    def __init__(self, file: BinaryIO, rows: int, columns: PredictionColumns):
+        self._file, self._columns = file, columns
+        shape, dtype = columns.describe_array(rows)
         about = {"descr": dtype.str, "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(file, about)
 
-    def write(self, ids: np.ndarray, probabilities: np.ndarray) -> None:
-        found = probabilities
-        if not self._probabilities:
-            found = probabilities.argmax(1).astype(np.int64)
-        self._file.write(found.tobytes())
+    def write(self, ids: np.ndarray, values: np.ndarray) -> None:
+        self._file.write(self._columns.as_array(values).tobytes())
 
     def close(self) -> None:
         pass
 
 
 class _CsvWriter:
-    def __init__(
-        self, file: BinaryIO, names: list[str] | None, titles: list[str]
-    ):
+    def __init__(self, file: BinaryIO, columns: PredictionColumns):
         self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         self._rows = csv.writer(self._text, lineterminator="\n")
-        self._rows.writerow(["id", "class", *titles])
-        self._names, self._probabilities = names, bool(titles)
+        self._rows.writerow(["id", *columns.titles])
+        self._columns = columns
 
-    def write(self, ids: np.ndarray, probabilities: np.ndarray) -> None:
-        classes = _classes(self._names, probabilities)
-        columns = [ids.tolist(), classes.tolist()]
-        if self._probabilities:
-            columns += [
-                [f"{value:.6g}" for value in column]
-                for column in probabilities.T.tolist()
-            ]
-        self._rows.writerows(zip(*columns, strict=True))
+    def write(self, ids: np.ndarray, values: np.ndarray) -> None:
+        found = self._columns.cut(values)
+        columns = [self._as_texts(column) for column in found]
+        self._rows.writerows(zip(ids.tolist(), *columns, strict=True))
+
+    def _as_texts(self, column: np.ndarray) -> list:
+        if column.dtype.kind != "f":
+            return column.tolist()
+        if self._columns.are_numbers:
+            # As many digits as it takes to read the same number again.
+            return column.astype(str).tolist()
+        return [f"{value:.6g}" for value in column.tolist()]
 
     def close(self) -> None:
         self._text.flush()
@@ -125,28 +110,25 @@ class _CsvWriter:
 
 
 class _ParquetWriter:
-    def __init__(
-        self, file: BinaryIO, names: list[str] | None, titles: list[str]
-    ):
-        self._file, self._names, self._titles = file, names, titles
+    def __init__(self, file: BinaryIO, columns: PredictionColumns):
+        self._file, self._columns = file, columns
         self._waiting: list[Any] = []
         self._count = 0
         self._table: Any = None
 
-    def write(self, ids: np.ndarray, probabilities: np.ndarray) -> None:
+    def write(self, ids: np.ndarray, values: np.ndarray) -> None:
         import pyarrow
 
         if ids.dtype == object:
             # A column has one type, and ids in memory may be of several.
             ids = np.array([str(own) for own in ids], dtype=object)
-        classes = _classes(self._names, probabilities)
-        columns = {"id": pyarrow.array(ids), "class": pyarrow.array(classes)}
-        if self._titles:
-            for title, column in zip(
-                self._titles, probabilities.T, strict=True
-            ):
-                columns[title] = pyarrow.array(np.ascontiguousarray(column))
-        self._waiting.append(pyarrow.table(columns))
+        found = [ids, *self._columns.cut(values)]
+        self._waiting.append(
+            pyarrow.table(
+                [pyarrow.array(column) for column in found],
+                names=["id", *self._columns.titles],
+            )
+        )
         self._count += len(ids)
         if self._count >= _GROUP:
             self._write_group()
@@ -165,11 +147,3 @@ class _ParquetWriter:
         if self._waiting:
             self._write_group()
         self._table.close()
-
-
-def _classes(names: list[str] | None, probabilities: np.ndarray) -> np.ndarray:
-    """Return the likeliest classes: their names, or their numbers."""
-    numbers = probabilities.argmax(1).astype(np.int64)
-    if names is None:
-        return numbers
-    return np.array(names, dtype=object)[numbers]

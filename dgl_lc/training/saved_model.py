@@ -10,6 +10,7 @@ from torch import nn
 from ..label_recipe import LabelRecipe
 from ..nn.model import HopModel
 from ..row_programs.row_module import RowModule
+from .output_kind import KINDS, check_kind
 from .row_model_files import ROW_MODEL, read_row_model, write_row_model
 from .tensor_files import (
     check_replaceable,
@@ -28,6 +29,7 @@ def save_model(
     path: str | Path,
     class_names: Sequence[str] | None = None,
     feat_names: Sequence[str] | None = None,
+    output: str | None = None,
 ) -> None:
     """Write a model of ``dgl_lc.nn``, or an LC version, to a file.
 
@@ -56,6 +58,12 @@ def save_model(
         The name of each column of the features, such as
         ``DiskData.feat_names``. Default: those that the model was loaded
         with, or none.
+    output : str, optional
+        What the model gives, for those who predict with it: "classes", one
+        per node; "labels", any number of classes per node (trained by a
+        binary cross entropy); or "numbers". Default: what the loss of ``fit``
+        says, or what the model was loaded with, or unknown, which is read as
+        "classes".
 
     Examples
     --------
@@ -89,6 +97,10 @@ def save_model(
                 f"give a name for each, or omit it."
             )
         content[key] = [str(text) for text in names]
+    output = known.output if output is None else output
+    if output is not None:
+        check_kind(output)
+        content["output"] = output
     write_file(Path(path), _KIND, content)
 
 
@@ -135,9 +147,9 @@ def load_model(path: str | Path) -> nn.Module:
     Nothing in the file is executed. A file that is damaged, or not of a
     model, is a DGLError. An LC version becomes a module whose ``needs`` says
     which inputs it takes; ``fit``, ``predict`` and ``save_model`` take it as
-    they take ``lc.module``. The names of features and classes that were saved
-    are the attributes of ``model.trained_on``; ``write_predictions`` compares
-    them with those of the data.
+    they take ``lc.module``. The names of features and classes that were saved,
+    and what the model gives, are the attributes of ``model.trained_on``;
+    ``write_predictions`` compares them with those of the data.
     """
     content = read_file(Path(path), _KIND, _ADVICE)
     name, known = content.get("name"), _models()
@@ -161,6 +173,7 @@ def load_model(path: str | Path) -> nn.Module:
     trained_on: Any = TrainedOn(
         feat_names=_names(path, content, "feat_names"),
         class_names=_names(path, content, "class_names"),
+        output=_output(path, content),
     )
     model.trained_on = trained_on
     return model.eval()
@@ -195,6 +208,14 @@ def _names(
     if not isinstance(found, list) or any(type(n) is not str for n in found):
         raise DGLError(f"{path}: its {key} should be texts. {_ADVICE}")
     return tuple(found)
+
+
+def _output(path: str | Path, content: dict[str, Any]) -> str | None:
+    """Return what a model gives; files of earlier versions do not say it."""
+    found = content.get("output")
+    if found is not None and found not in KINDS:
+        raise DGLError(f"{path}: its output {found!r} is not known. {_ADVICE}")
+    return found
 
 
 def _models() -> dict[str, type[nn.Module]]:

@@ -53,9 +53,16 @@ def self_train(
     ``threshold`` are training nodes of the next stage, with all their
     probabilities as soft labels; each stage chooses them again. At the end
     the model has the weights of the stage with the best validation, whose
-    nodes never join. This is the scheme of SLE (`Scalable and Adaptive Graph
-    Neural Networks with Self-Label-Enhanced training
-    <https://arxiv.org/abs/2104.09376>`__).
+    nodes never join.
+
+    Published schemes differ from this one, and from each other. In SLE
+    (`Scalable and Adaptive Graph Neural Networks with Self-Label-Enhanced
+    training <https://arxiv.org/abs/2104.09376>`__) the target of a node that
+    joins is its most probable class alone, and validation nodes join. RLU
+    (`Graph Attention Multi-Layer Perceptron
+    <https://arxiv.org/abs/2206.04355>`__) has soft targets, each weighted by
+    its largest probability and by 0.1 to 10, and validation nodes join. Both
+    compute label features anew in each stage, from labels of both kinds.
 
     Parameters
     ----------
@@ -66,7 +73,8 @@ def self_train(
         Or a function ``inputs(stage, ids, probabilities)`` that makes the
         inputs of each stage, for example with labels among its features;
         ``ids`` are the nodes that have joined and ``probabilities`` their
-        rows, both None in stage 1.
+        rows, both None in stage 1. Those of stage 1 are also made when a run
+        resumes in a later one, to compare them with those of the run.
     stages : int, optional
         Number of stages. Default: 3.
     threshold : float, optional
@@ -133,23 +141,36 @@ def self_train(
         _check_apart(unlabelled, train, valid, len(labels))
     ranks = find_ranks(process_group)
     batch_size = options.setdefault("batch_size", 4096)
-    described = describe_stages(
-        model, inputs, valid_inputs, labels, train, valid, unlabelled,
-        **{
-            **options, "threshold": threshold, "weight": weight,
-            "limit": limit, "restart": restart, "seed": seed,
-            "batch_size": batch_size * (1 if ranks is None else ranks.size),
-        },
-    )  # fmt: skip
+    described: dict[str, str] = {}
+    first = None
+    if checkpoint is not None or ranks is not None:
+        # What a function makes is compared as well: the first stage may be
+        # finished, and a run on other data must not take it up.
+        first = _of_first_stage(inputs)
+        described = describe_stages(
+            model, first, _of_first_stage(valid_inputs), labels, train, valid,
+            unlabelled, inputs_of_stages=inputs if callable(inputs) else None,
+            **{
+                **options, "threshold": threshold, "weight": weight,
+                "limit": limit, "restart": restart, "seed": seed,
+                "batch_size": batch_size * (1 if ranks is None else ranks.size),
+            },
+        )  # fmt: skip
     path = None if checkpoint is None else Path(checkpoint)
     with ExitStack() as stack:
         record = StageRecord(path, described, ranks, stack)
         run = Stages(
             model, inputs, valid_inputs, labels, train, valid, unlabelled,
             threshold, weight, limit, restart, seed, process_group, options,
-            record,
+            record, first,
         )  # fmt: skip
+        # They may take much memory, and are not needed in later stages.
+        del first
         return run.until(stages, resume, one_function(on_epoch))
+
+
+def _of_first_stage(given: Any) -> Any:
+    return given(1, None, None) if callable(given) else given
 
 
 def _check_options(
@@ -159,8 +180,8 @@ def _check_options(
     limit: int | None,
     options: dict[str, Any],
 ) -> None:
-    if stages < 1:
-        raise DGLError(f"stages={stages} should be at least 1.")
+    if isinstance(stages, bool) or not isinstance(stages, int) or stages < 1:
+        raise DGLError(f"stages={stages!r} should be an integer, 1 or more.")
     if not 0 <= threshold <= 1:
         raise DGLError(f"threshold={threshold} should be between 0 and 1.")
     if not 0 < weight < float("inf"):

@@ -16,6 +16,8 @@ from ..data import DiskData, NodeData
 from ..precompute.checks import has_weights
 from .computed_blocks import Model
 from .correct_and_smooth import correct_and_smooth
+from .output_kind import CLASSES, kind_of
+from .prediction_columns import PredictionColumns
 from .prediction_files import check_prediction_file, make_writer
 from .task_store import edge_weight
 from .tensor_files import locked
@@ -50,6 +52,11 @@ def write_smoothed(
     """
     path = Path(path)
     check_prediction_file(path)
+    if kind_of(model) != CLASSES:
+        raise DGLError(
+            f"correcting and smoothing is for models that predict one class "
+            f"per node, and this one was trained on {kind_of(model)}: omit it."
+        )
     if len(data.train) == 0:
         raise DGLError(
             f"correcting and smoothing needs the labels of training nodes, "
@@ -71,10 +78,10 @@ def write_smoothed(
             **edge_weight(data.graph, weighted), **(smoothing or {}),
         )  # fmt: skip
     ids = torch.arange(len(scores)) if nodes is None else nodes
-    columns = class_names or scores.shape[1]
+    columns = PredictionColumns(class_names or scores.shape[1], False, CLASSES)
 
     def write(file: BinaryIO) -> None:
-        writer = make_writer(file, path.suffix, len(scores), columns, False)
+        writer = make_writer(file, path.suffix, len(scores), columns)
         for low in range(0, len(scores), _ROWS):
             own = slice(low, low + _ROWS)
             writer.write(data.ids_of(ids[own]), scores[own].numpy())

@@ -14,6 +14,7 @@ from .confident_nodes import confident_nodes, nodes_without_label
 from .epochs import OnEpoch, copied
 from .fit import fit
 from .history import Fit, is_better
+from .output_kind import remember_output
 from .rank_inputs import is_shard
 from .stage_record import StageRecord
 from .targets import PseudoLabels
@@ -22,7 +23,8 @@ from .targets import PseudoLabels
 class Stages:
     """The stages of a self-training.
 
-    The arguments are those of :func:`~dgl_lc.training.self_train`, checked.
+    The arguments are those of :func:`~dgl_lc.training.self_train`, checked;
+    ``first`` are the inputs of the first stage.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class Stages:
         process_group: Any,
         options: dict[str, Any],
         record: StageRecord,
+        first: Any,
     ):
         self._model, self._inputs, self._labels = model, inputs, labels
         self._train, self._valid = train, valid
@@ -50,6 +53,8 @@ class Stages:
         self._weight, self._limit, self._restart = weight, limit, restart
         self._seed, self._group = seed, process_group
         self._options, self._record = options, record
+        #: The inputs of the first stage, until a later one begins.
+        self._first = first
         #: Rows of the history, best epoch and metric of each finished stage.
         self._done: list[dict[str, Any]] = []
         self._initial = self._last = self._best = copied(model.state_dict())
@@ -74,6 +79,8 @@ class Stages:
                 self._choose(self._inputs_of(stage - 1), stage)
             if stage > 1 and not len(self._ids):
                 break
+            if stage > 1:
+                self._first = None
             inputs = self._inputs_of(stage)
             if stage == 1 and stages > 1:
                 # What can't train a second stage is refused before the first.
@@ -83,6 +90,7 @@ class Stages:
                 self._choose(inputs, stage + 1)
             self._record.write(self._state())
         self._model.load_state_dict(self._best)
+        remember_output(self._model, "cross_entropy", of_classes=True)
         _set_inputs(self._model, self._done[self._best_stage() - 1])
         return self._fit()
 
@@ -91,6 +99,8 @@ class Stages:
         given = self._inputs if given is None else given
         if not callable(given):
             return given
+        if stage == 1 and given is self._inputs and self._first is not None:
+            return self._first
         if stage == 1:
             return given(1, None, None)
         return given(stage, self._ids, self._soft.float())

@@ -14,9 +14,10 @@ from ..nn.model import HopModel
 
 @dataclass(frozen=True)
 class TrainedOn:
-    """The names in a task, as far as they are known.
+    """The names in a task and the kind of its labels, if they are known.
 
-    ``load_model`` sets it as the attribute ``trained_on`` of the model.
+    ``load_model`` and ``fit`` set it as the attribute ``trained_on`` of the
+    model.
 
     Attributes
     ----------
@@ -24,10 +25,15 @@ class TrainedOn:
         The columns of the features, in their order.
     class_names : tuple of str, or None
         The classes, in their order.
+    output : str or None
+        What the model gives: "classes" (logits, of which the largest is that
+        of the class), "labels" (logits of several classes per node, each of
+        which holds or not) or "numbers".
     """
 
     feat_names: tuple[str, ...] | None = None
     class_names: tuple[str, ...] | None = None
+    output: str | None = None
 
 
 def check_same_task(model: HopModel, data: NodeData | DiskData) -> None:
@@ -69,6 +75,9 @@ def check_classes(
 ) -> None:
     """Refuse a task with other classes than those that the model predicts."""
     known: Any = getattr(model, "trained_on", TrainedOn())
+    if known.output not in (None, "classes"):
+        # It was trained on other labels than the classes of a task.
+        return
     if data.num_classes == 0:
         # The task was prepared without labels.
         return

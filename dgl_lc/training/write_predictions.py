@@ -27,6 +27,8 @@ from ..row_programs.row_module import RowModule
 from .computed_blocks import Model, computed_blocks
 from .label_inputs import compute_labels, reads_labels
 from .model_rows import check_output, model_device
+from .output_kind import CLASSES, NUMBERS, as_values, kind_of
+from .prediction_columns import PredictionColumns
 from .prediction_files import Writer, check_prediction_file, make_writer
 from .prediction_parts import PredictionParts
 from .row_model_task import count_classes, refuse_lacking
@@ -79,7 +81,10 @@ def write_predictions(
     progress: bool | None = None,
     process_group: Group = None,
 ) -> WrittenPredictions:
-    """Predict the classes of nodes, and write them to a file.
+    """Predict the classes of nodes, or numbers, and write them to a file.
+
+    Which of them is what ``fit`` or ``save_model`` has let the model know:
+    ``model.trained_on.output``.
 
     The file is written under another name first, and is there whole or not
     at all; a file of that name is replaced. Where ``torch.distributed`` is
@@ -100,7 +105,11 @@ def write_predictions(
         and with ``p_`` and its name for each class where probabilities are
         asked for. ``.npy`` is an int64 array with the number of each class,
         or a float32 array with a row of probabilities for each node, in the
-        order of ``nodes``.
+        order of ``nodes``. A model of several classes per node
+        (``loss="bce"``) has a column ``is_`` and its name for each class
+        instead of ``class``, of 0 and 1, which is 1 where the probability is
+        above 0.5, and a model of numbers a column ``value``, or several; an
+        array has a row of these for each node, as uint8 or float32.
     nodes : Tensor, optional
         Numbers of nodes, or a mask. Default: all nodes, in their order.
     rows : NodeRows, optional
@@ -115,9 +124,11 @@ def write_predictions(
         model was trained with. With ``rows`` they are computed at once, and
         otherwise block by block.
     class_names : sequence of str, optional
-        The name of each class. Default: classes are written as numbers.
+        The name of each class, or of each number that the model gives.
+        Default: classes are written as numbers.
     probabilities : bool, optional
-        Whether to write the probability of each class. Default: False.
+        Whether to write the probability of each class, if the model predicts
+        classes. Default: False.
     memory : int or str, optional
         Bytes that computing hop features may take. If the hop features of all
         nodes do not fit, they are computed in blocks, each of which reads the
@@ -193,7 +204,7 @@ class _Predictions:
     ):
         self._parts = PredictionParts(collectives)
         self._model, self._data, self._path = model, data, path
-        self._rows, self._probabilities = rows, probabilities
+        self._rows = rows
         self._batch_size, self._group = batch_size, process_group
         if self._parts.writes:
             check_prediction_file(path)
@@ -207,7 +218,11 @@ class _Predictions:
             check_same_task(model, data)
             self._classes = int(model.config["out_feats"])
         _check_names(self._classes, class_names)
-        self._columns = class_names or self._classes
+        self._kind = kind_of(model)
+        _check_kind(self._kind, self._classes, data, probabilities)
+        self._columns = PredictionColumns(
+            class_names or self._classes, probabilities, self._kind
+        )
         self._wanted = WantedNodes.of(data, nodes, rows, collectives)
         lacking = self._wanted.num_lacking
         if isinstance(model, RowModule) and lacking:
@@ -231,7 +246,7 @@ class _Predictions:
             model, rows, nodes, batch_size=batch_size, classes=self._classes,
             probabilities=probabilities, lacking=lacking,
             weighted=self._weighted, class_names=list(class_names or ()),
-            features=[*data.feat.shape], memory=memory,
+            features=[*data.feat.shape], memory=memory, output=self._kind,
         )  # fmt: skip
         self._budget = self._parts.budget(memory)
         self._blocks = 0
@@ -278,9 +293,8 @@ class _Predictions:
 
         def write(file: BinaryIO) -> None:
             writer = make_writer(
-                file, path.suffix, len(self._wanted), self._columns,
-                self._probabilities,
-            )  # fmt: skip
+                file, path.suffix, len(self._wanted), self._columns
+            )
             self._parts.wait_for_file()
             self._predict_all(writer, progress)
 
@@ -319,7 +333,7 @@ class _Predictions:
         sources: Iterable[tuple[NodeRows | None, torch.Tensor]],
         ids: torch.Tensor,
     ) -> np.ndarray:
-        """Compute the probability of each class, for nodes of this rank."""
+        """Compute probabilities, or numbers, for nodes of this rank."""
         found = np.zeros((len(ids), self._classes), np.float32)
         device = model_device(self._model)
         for source, chosen in sources:
@@ -329,8 +343,8 @@ class _Predictions:
             if not own.any():
                 continue
             batch = source.rows(ids[own]).to(device)
-            logits = check_output(self._model(None, batch))
-            found[own.numpy()] = logits.float().softmax(dim=1).cpu().numpy()
+            output = check_output(self._model(None, batch))
+            found[own.numpy()] = as_values(output, self._kind).cpu().numpy()
         return found
 
 
@@ -339,6 +353,24 @@ def _check_names(classes: int, class_names: Sequence[str] | None) -> None:
         raise DGLError(
             f"class_names has {len(class_names)} entries, but the model has "
             f"{classes} classes."
+        )
+
+
+def _check_kind(
+    kind: str, columns: int, data: NodeData | DiskData, probabilities: bool
+) -> None:
+    """Refuse what a model does not predict."""
+    if kind == NUMBERS and probabilities:
+        raise DGLError(
+            "probabilities is for models that predict classes, and this one "
+            "was trained on numbers: omit it."
+        )
+    if kind == CLASSES and columns == 1 and data.num_classes != 1:
+        raise DGLError(
+            "the model gives one column, of which no class can be chosen. If "
+            "it says whether something holds, or is a number, save it with "
+            "output='labels' or output='numbers' (fit with loss='bce' or 'mse' "
+            "does so)."
         )
 
 

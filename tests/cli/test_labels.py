@@ -92,6 +92,30 @@ def test_stages_with_labels(task, train, capsys, refused, soft):
     assert load_model("model.pt").label_recipe == model.label_recipe
 
 
+def test_label_features_of_another_run_are_not_used(
+    task, train, refused, capsys
+):
+    call = [*train, "--label-store", "labels", "--checkpoint", "run.pt",
+            "--stages", "2", "--threshold", "0", "--soft-labels"]  # fmt: skip
+    assert main(call) == 0
+    before = open_store("labels-stage2").label_recipe
+    # It is said before the first stage, not after it.
+    other = [*call, "--seed", "1", "--checkpoint", "other.pt"]
+    capsys.readouterr()
+    message = refused(*other)
+    assert "labels-stage2 has the label features of an earlier run" in message
+    assert "as --label-store, or begin again with --no-resume" in message
+    assert not os.path.exists("other.pt")
+    assert open_store("labels-stage2").label_recipe == before
+    # Once this was refused with the advice to give --no-resume.
+    assert main([*other, "--no-resume"]) == 0
+    after = open_store("labels-stage2").label_recipe
+    assert after.labels != before.labels
+    # Those of the first stage do not depend on the run.
+    message = refused(*other, "--no-resume", "--labels", "1")
+    assert "Choose another folder, or remove this one." in message
+
+
 @pytest.mark.parametrize(
     ("flags", "named"),
     [

@@ -45,6 +45,20 @@ def test_predict_all_nodes_by_name(call, tmp_path, capsys):
     assert [row[1] for row in rows[1:]] == [NAMES[c] for c in classes()]
 
 
+def test_several_classes_per_node_and_numbers(tmp_path, refused):
+    # Once they were written as classes, by a softmax.
+    save_npz(DATA, tmp_path / "mine.npz")
+    model, out = tmp_path / "model.pt", tmp_path / "p.csv"
+    call = ["predict", "--model", str(model), "--overwrite", "--data",
+            str(tmp_path / "mine.npz"), "--out", str(out)]  # fmt: skip
+    for kind, title in (("labels", "is_a"), ("numbers", "value_a")):
+        save_model(SGC(8, 2), model, ["a", "b"], output=kind)
+        assert main(call) == 0
+        assert out.read_text().splitlines()[0].split(",")[1] == title
+        assert "class per node" in refused(*call, "--correct-and-smooth")
+    assert "omit it" in refused(*call, "--probabilities")
+
+
 def test_predict_with_a_store_that_has_some_rows(call, tmp_path, capsys):
     store, ids, out = (
         tmp_path / "hops",

@@ -180,3 +180,13 @@ def test_it_is_for_classes(hops):
     with pytest.raises(DGLError, match=r"not for loss='bce'"):
         fit(Line(3), hops, MANY, *SPLIT[1:], loss="bce",
             consistency=Consistency())  # fmt: skip
+    # The softmax of numbers means nothing.
+    with pytest.raises(DGLError, match="not for other labels"):
+        fit(Line(3), hops, MANY.float(), *SPLIT[1:], metric="mae",
+            loss=torch.nn.functional.l1_loss,
+            consistency=Consistency())  # fmt: skip
+
+
+def test_a_number_is_no_consistency(hops):
+    with pytest.raises(DGLError, match=r"consistency=0.5 should be a Consist"):
+        fit(Line(CLASSES), hops, *SPLIT, consistency=0.5)

@@ -258,8 +258,13 @@ def test_labels_outside_train_are_not_read():
         ({"logits": torch.zeros(39, 5)}, "logits has 39 rows"),
         ({"logits": torch.full((40, 5), torch.nan)}, "logits holds a number"),
         ({"logits": torch.zeros(40, 3)}, "num_classes=3"),
+        ({"scale": torch.nan}, "scale=nan"),
+        ({"scale": -1.0}, "scale=-1.0"),
+        ({"logits": torch.eye(40)[:, :5] * 3, "probabilities": True},
+         "which are no probabilities"),
+        ({"labels": torch.ones(40, 1, dtype=int)}, r"give labels\[:, 0\]"),
     ],
-)
+)  # fmt: skip
 def test_errors_name_the_argument(change, named):
     logits, g, labels, train = make()
     options = {"logits": logits, "labels": labels, "train": train, **change}

@@ -154,6 +154,8 @@ def test_a_store_of_features_or_of_other_data_is_no_label_store(tmp_path):
     model.precompute(DATA.graph, DATA.feat, out=tmp_path / "hops")
     with pytest.raises(DGLError, match="is not a store of label features"):
         open_label_store(tmp_path / "hops", model, DATA)
+    with pytest.raises(DGLError, match="does not exist: name the folder that"):
+        open_label_store(tmp_path / "none", model, DATA)
     label_rows(out=tmp_path / "labels")
     other = block_model(300, num_feats=8, num_classes=3, seed=4)
     model.label_recipe = None

@@ -250,8 +250,10 @@ def test_more_stages_may_follow(hops, tmp_path):
     for number in (1, 2, 3):
         _, found = stages(inputs, number, checkpoint=file)
     assert numbers(found) == numbers(expected)
-    # Inputs of the stage before are made again to choose nodes.
-    assert seen == [made[0], made[0], made[1], made[1], made[2]]
+    # Inputs of the stage before are made again to choose nodes, and those of
+    # the first one to compare them with those of the run.
+    first, second, third = made
+    assert seen == [first, first, second, first, second, third]
 
 
 def test_stages_of_other_options_are_refused(hops, tmp_path):
@@ -274,10 +276,31 @@ def test_stages_of_other_options_are_refused(hops, tmp_path):
     stages(hops, 1, checkpoint=file, threshold=0.5, resume=False)
 
 
+def test_stages_of_other_inputs_are_refused_if_a_function_makes_them(
+    hops, tmp_path
+):
+    # A finished stage has no checkpoint of its own that would tell.
+    file, made = tmp_path / "run.pt", []
+
+    def inputs(stage, ids, probabilities):
+        made.append(stage)
+        return hops if len(made) < 5 else other
+
+    other = make(LCGPRGNN, **DEEP).precompute(DATA.graph, DATA.feat + 1)
+    _, found = stages(inputs, 2, checkpoint=file)
+    assert made == [1, 2]
+    _, again = stages(inputs, 2, checkpoint=file)
+    assert numbers(again) == numbers(found)
+    made += [0, 0]
+    with pytest.raises(DGLError, match=r"its inputs \(.*\) differ from those"):
+        stages(inputs, 2, checkpoint=file)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"stages": 0}, "stages=0 should be at least 1"),
+        ({"stages": 0}, "stages=0 should be an integer, 1 or more"),
+        ({"stages": 1.5}, "stages=1.5 should be an integer, 1 or more"),
         ({"threshold": 1.5}, "threshold=1.5 should be between 0 and 1"),
         ({"threshold": float("nan")}, "threshold=nan"),
         ({"weight": 0}, "weight=0 should be"),
