@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dgl_lc.experiments.results_folder import ResultsFolder
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
 
@@ -75,3 +77,22 @@ def test_large_graphs_are_planned_on_paper(script, monkeypatch, capsys):
     assert "| 4 | 10Gbit | columns | yes |" in printed
     assert "| 64 | 10Gbit | mesh 16 x 4 | yes |" in printed
     assert printed.count("cannot be computed yet") == 2
+
+
+def test_records_of_a_study_are_packed_and_put_back(script, tmp_path, capsys):
+    module = script("study_records")
+    params = {"K": 3, "lr": 0.01}
+    key = {"params": params, "data": "digest", "smooth": False}
+    record = {"model": "SIGN", "data": "a b", "seed": 1, "params": params,
+              "valid": 0.1234567890123}  # fmt: skip
+    before = ResultsFolder(tmp_path / "before")
+    before.save_run(record, key)
+    # A run of another study is not of this one.
+    before.save_run({**record, "seed": 2}, {"params": params})
+    module.pack(tmp_path / "before", tmp_path / "packed")
+    module.unpack(tmp_path / "packed", tmp_path / "after")
+    after = ResultsFolder(tmp_path / "after")
+    assert len(list((tmp_path / "after" / "runs").iterdir())) == 1
+    found = after.load_run("SIGN", "a b", 1, key)
+    assert found == before.load_run("SIGN", "a b", 1, key)
+    assert capsys.readouterr().out.count("1 records") == 2
