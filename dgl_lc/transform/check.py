@@ -56,17 +56,18 @@ def _check(
     """Compare the LC version with the model, if nothing is random."""
     done, rtol = ["batches"], tolerance(pushed)
     probe = make_probe(call, 3)
-    check_trace(probe, pushed)
-    check_on_own_graph(call, pushed)
+    skipped = check_trace(probe, pushed)
+    skipped += filter(None, [check_on_own_graph(call, pushed)])
     evaluate = Evaluator(probe)
     rows = precompute_plainly(inputs, evaluate)
     _check_batches(probe, module, rows, rtol)
     if exact:
         _check_equal(probe, module, rows, "a random graph", rtol)
-        return ", ".join([*done, "equal on a random graph"])
+        done.append("equal on a random graph")
+        return _in_words(done, skipped)
     _check_linearised(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
-    skipped: list[str] = []
+    reasons: list[str] = []
     for attempt in permutation_graphs(call, pushed):
         reason = attempt.reason
         if not reason:
@@ -75,13 +76,18 @@ def _check(
                 _check_equal(attempt.probe, module, rows, attempt.graph, rtol)
                 done.append(f"equal on {attempt.graph}")
                 if attempt.graph.endswith("with weights of 1"):
-                    skipped.clear()  # the graph itself says it
+                    reasons.clear()  # the graph itself says it
                 break
             except _NotApplicableError as error:
                 reason = f"the model does not run there: {error}"
-        skipped.append(f"not compared on {attempt.graph}: {reason}")
+        reasons.append(f"not compared on {attempt.graph}: {reason}")
     # The first reason is that of the graph that would show most.
-    return "; ".join([", ".join(done), *skipped[:1]])
+    return _in_words(done, [*reasons[:1], *skipped])
+
+
+def _in_words(done: list[str], skipped: list[str]) -> str:
+    """Say what was compared, and what was not."""
+    return "; ".join([", ".join(done), *skipped])
 
 
 def _rows_on(probe: ModelCall, inputs: list[Input]) -> InputRows:

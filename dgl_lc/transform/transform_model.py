@@ -143,7 +143,11 @@ def lc_transform(
                         raise failed from failed.__cause__
                     # Degrees of the probes may be larger than a table.
                     limited = replace(call, limits_degrees=True)
-                    for reading in (*call.other_readings(), limited):
+                    # The model may take another branch for parallel edges.
+                    simple = [replace(call, simple=True)]
+                    if any(g.is_multigraph for g in call.graphs.values()):
+                        simple = []
+                    for reading in (*call.other_readings(), limited, *simple):
                         try:
                             return _transform(reading, 1, options)
                         except LCError as other:

@@ -32,6 +32,7 @@ from .graph_transforms import computed_graphs, transforms
 from .message_tracer import MessageTracer
 from .recorder import hidden
 from .refused_functions import ATTENTION_OF_A_GRAPH, refused_functions
+from .values import Guard
 from .vmapped import call_on_all_rows
 
 _spmm = sys.modules["dgl.ops.spmm"]
@@ -119,15 +120,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         "mixes nodes, and a mini-batch has only some of them",
         "Move it out of the model, and apply it to the output",
     )
-    parallel = _refusal(
-        causes.OTHER_ON_OTHER_GRAPHS,
-        "is_multigraph",
-        "what the model computes depends on whether the graph has parallel "
-        "edges, which random graphs have and others do not",
-        "Decide this when the model is made, and hold the answer as an "
-        "attribute: self.several = g.is_multigraph",
-    )
-    yield HeteroGraphIndex, "is_multigraph", parallel
+    yield HeteroGraphIndex, "is_multigraph", _is_multigraph
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
@@ -256,6 +249,19 @@ def _static(name: str) -> Callable:
         return tracer.static(graph, name, original, args, kwargs)
 
     return traced
+
+
+_parallel = HeteroGraphIndex.is_multigraph
+
+
+def _is_multigraph(tracer: MessageTracer, index: Any) -> bool:
+    """Return whether a graph has parallel edges, and note the branch."""
+    with hidden():
+        found = _parallel(index)
+    target = (tracer.key_of(index), "is_multigraph")
+    value = tracer.add("graph", target, example=found, data=True)
+    tracer.trace.guards.append(Guard(value, found))
+    return found
 
 
 def _view(view: type, name: str) -> Callable:

@@ -44,7 +44,8 @@ def make_probe(
     seed : int
         Seed of the probe: the same seed makes the same probe again.
     kind : str
-        "random": degrees of 1 to many, with self-loops and multi-edges;
+        "random": degrees of 1 to many, with self-loops and, unless the call
+        is ``simple``, multi-edges;
         "permutation": one edge into and one out of every node, no
         self-loops; "loops": one self-loop for every node; "no edges".
     ones : collection
@@ -71,7 +72,7 @@ def make_probe(
             count = next(p for p in primes if p > wanted)
             counts = {"random": count, "no edges": 0}
             num_edges[m] = counts.get(kind, n)
-        edges = _edges(n, num_edges[m], kind, generator)
+        edges = _edges(n, num_edges[m], kind, call.simple, generator)
         graphs[name] = _like(graph, edges, n)
     inputs = {}
     for name, tensor in call.inputs.items():
@@ -141,7 +142,7 @@ def _free_primes(call: ModelCall) -> list[int]:
 
 
 def _edges(
-    n: int, count: int, kind: str, generator: torch.Generator
+    n: int, count: int, kind: str, simple: bool, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw the sources and the targets of edges."""
     nodes = torch.arange(n)
@@ -153,14 +154,24 @@ def _edges(
     source, target = cycle, cycle.roll(1)
     if kind == "permutation":
         return source, target
-    more = count - n
+    more = (4 if simple else 1) * (count - n)
     u = torch.randint(0, n, (more,), generator=generator)
     v = torch.randint(0, n, (more,), generator=generator)
     # There is a hub, and there are some self-loops and multi-edges.
     v[: more // 8] = 0
     u[more // 8 : more // 6] = v[more // 8 : more // 6]
     u[-10:], v[-10:] = u[-20:-10].clone(), v[-20:-10].clone()
-    return torch.cat([source, u]), torch.cat([target, v])
+    u, v = torch.cat([source, u]), torch.cat([target, v])
+    return _each_once(u, v, n, count) if simple else (u, v)
+
+
+def _each_once(
+    u: torch.Tensor, v: torch.Tensor, n: int, count: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the first ``count`` edges of which none is there already."""
+    places = dict.fromkeys((u * n + v).tolist())
+    ids = torch.tensor(list(places)[:count])
+    return ids // n, ids % n
 
 
 def _like(
