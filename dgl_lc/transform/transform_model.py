@@ -143,11 +143,9 @@ def lc_transform(
                         raise failed from failed.__cause__
                     # Degrees of the probes may be larger than a table.
                     limited = replace(call, limits_degrees=True)
-                    # The model may take another branch for parallel edges.
-                    simple = [replace(call, simple=True)]
-                    if any(g.is_multigraph for g in call.graphs.values()):
-                        simple = []
-                    for reading in (*call.other_readings(), limited, *simple):
+                    # Branches on self-loops, for instance, may be others.
+                    alike = replace(call, resembles=True)
+                    for reading in (*call.other_readings(), limited, alike):
                         try:
                             return _transform(reading, 1, options)
                         except LCError as other:

@@ -21,6 +21,7 @@ from .bound_functions import bind_functions
 from .call_leaves import change_leaves
 from .limited_degrees import largest_degree, limited_edges
 from .model_call import ModelCall
+from .resembling_edges import facts_of, resembling_edges
 
 _PRIMES = [
     p for p in range(41, 8000) if all(p % d for d in range(2, int(p**0.5) + 1))
@@ -44,8 +45,7 @@ def make_probe(
     seed : int
         Seed of the probe: the same seed makes the same probe again.
     kind : str
-        "random": degrees of 1 to many, with self-loops and, unless the call
-        is ``simple``, multi-edges;
+        "random": degrees of 1 to many, with self-loops and multi-edges;
         "permutation": one edge into and one out of every node, no
         self-loops; "loops": one self-loop for every node; "no edges".
     ones : collection
@@ -72,7 +72,11 @@ def make_probe(
             count = next(p for p in primes if p > wanted)
             counts = {"random": count, "no edges": 0}
             num_edges[m] = counts.get(kind, n)
-        edges = _edges(n, num_edges[m], kind, call.simple, generator)
+        if call.resembles and kind == "random":
+            facts = facts_of(graph)
+            edges = resembling_edges(n, num_edges[m], facts, generator)
+        else:
+            edges = _edges(n, num_edges[m], kind, generator)
         graphs[name] = _like(graph, edges, n)
     inputs = {}
     for name, tensor in call.inputs.items():
@@ -142,7 +146,7 @@ def _free_primes(call: ModelCall) -> list[int]:
 
 
 def _edges(
-    n: int, count: int, kind: str, simple: bool, generator: torch.Generator
+    n: int, count: int, kind: str, generator: torch.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw the sources and the targets of edges."""
     nodes = torch.arange(n)
@@ -154,24 +158,14 @@ def _edges(
     source, target = cycle, cycle.roll(1)
     if kind == "permutation":
         return source, target
-    more = (4 if simple else 1) * (count - n)
+    more = count - n
     u = torch.randint(0, n, (more,), generator=generator)
     v = torch.randint(0, n, (more,), generator=generator)
     # There is a hub, and there are some self-loops and multi-edges.
     v[: more // 8] = 0
     u[more // 8 : more // 6] = v[more // 8 : more // 6]
     u[-10:], v[-10:] = u[-20:-10].clone(), v[-20:-10].clone()
-    u, v = torch.cat([source, u]), torch.cat([target, v])
-    return _each_once(u, v, n, count) if simple else (u, v)
-
-
-def _each_once(
-    u: torch.Tensor, v: torch.Tensor, n: int, count: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first ``count`` edges of which none is there already."""
-    places = dict.fromkeys((u * n + v).tolist())
-    ids = torch.tensor(list(places)[:count])
-    return ids // n, ids % n
+    return torch.cat([source, u]), torch.cat([target, v])
 
 
 def _like(

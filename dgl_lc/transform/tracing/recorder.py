@@ -202,7 +202,8 @@ class Recorder:
                     causes.GRADIENTS,
                     f"a tensor of shape {tuple(tensor.shape)}",
                     "requires gradients, but is neither a parameter of the "
-                    "model nor made by an operation that can be followed",
+                    "model nor made by an operation that can be followed (a "
+                    "function of torch.jit.script or torch.compile can't be)",
                     "Register it as a parameter, or compute it with functions "
                     "of torch and dgl.ops",
                 )

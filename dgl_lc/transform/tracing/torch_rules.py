@@ -176,13 +176,15 @@ def _to_number(tracer: "TorchTracer", call: TorchCall) -> Any:
             call.name,
             "turns a learned or random value into a Python number, and the "
             "LC version would keep the number of a probe",
-            "Compute with tensors (torch.where, masks)",
+            "Compute with tensors (torch.where, masks). If the number is only "
+            "printed, logged or asserted, leave that out of forward",
         )
     result = call.run()
-    if not any(v.data for v in used):
+    if not used:
         return result
     value = tracer.add("call", call.function, *lifted, example=result)
-    if isinstance(result, bool):
+    if isinstance(result, bool) or not value.data:
+        # A constant may be one of the graph that was made outside of torch.
         tracer.trace.guards.append(Guard(value, result))
         return result
     if call.name in ("__int__", "__float__", "__index__"):

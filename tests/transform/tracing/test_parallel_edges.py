@@ -3,11 +3,9 @@
 import dgl
 import pytest
 import torch
-from transform.zoo import features, model_of, permutation_graph, random_graph
+from transform.zoo import features, model_of, random_graph
 
 from dgl_lc import LCError, lc_explain, lc_transform
-from dgl_lc.transform.tracing.model_call import read_call
-from dgl_lc.transform.tracing.probes import make_probe
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 
@@ -64,18 +62,3 @@ def test_a_model_may_refuse_parallel_edges():
     assert lc.report.checked.endswith("equal on a permutation graph")
     (problem,) = lc_explain(model_of(body), MULTI, features()).problems
     assert problem.code == "LC036"
-
-
-@pytest.mark.parametrize("seed", range(1, 5))
-@pytest.mark.parametrize("n", [4, 60, 500])
-def test_simple_probes_have_no_parallel_edges(n, seed):
-    g, x = permutation_graph(n), features(n)
-    call = read_call(model_of(halved), (g, x), {})
-    call.simple = True
-    (probe,) = make_probe(call, seed).graphs.values()
-    call.simple = False
-    (other,) = make_probe(call, seed).graphs.values()
-    assert not probe.is_multigraph
-    assert other.is_multigraph
-    assert probe.num_edges() == other.num_edges()
-    assert probe.in_degrees().min() > 0

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .cases import HID, IN, OUT, Case, Function, transformed
+from .cases import HID, IN, OUT, Case, Function, refused, transformed
 
 
 def _case(body, call=None, **parts):
@@ -176,3 +176,28 @@ def heads_joined_by_split_and_cat():
         return g.ndata.pop("h")
 
     return _case(body, head=nn.Linear(HID // 2, HID // 2))
+
+
+def _eigenvectors(g):
+    adj = g.adj_external().to_dense().to(torch.get_default_dtype())
+    return torch.linalg.eigh(adj + adj.t())
+
+
+@transformed("S x", exact=True)
+def fixed_function_of_eigenvalues():
+    def body(self, g, x):
+        values, vectors = _eigenvectors(g)
+        matrix = vectors @ torch.diag(torch.exp(-values.abs())) @ vectors.t()
+        return self.after(matrix @ self.linear(x))
+
+    return _case(body, linear=nn.Linear(IN, HID, bias=False))
+
+
+@refused("matmul with eigenvectors", "rows of frequencies", "LC029")
+def learned_function_of_eigenvalues():
+    def body(self, g, x):
+        values, vectors = _eigenvectors(g)
+        gain = torch.tanh(self.gain(values.unsqueeze(1)))
+        return self.after(vectors @ (gain * (vectors.t() @ self.before(x))))
+
+    return _case(body, gain=nn.Linear(1, HID))
