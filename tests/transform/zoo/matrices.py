@@ -188,9 +188,9 @@ def fixed_function_of_eigenvalues():
     def body(self, g, x):
         values, vectors = _eigenvectors(g)
         matrix = vectors @ torch.diag(torch.exp(-values.abs())) @ vectors.t()
-        return self.after(matrix @ self.linear(x))
+        return self.after(matrix @ self.before(x))
 
-    return _case(body, linear=nn.Linear(IN, HID, bias=False))
+    return _case(body, before=nn.Linear(IN, HID, bias=False))
 
 
 @refused("matmul with eigenvectors", "rows of frequencies", "LC029")
