@@ -201,3 +201,32 @@ def learned_function_of_eigenvalues():
         return self.after(vectors @ (gain * (vectors.t() @ self.before(x))))
 
     return _case(body, gain=nn.Linear(1, HID))
+
+
+def _mean(g):
+    adj = g.adj_external().to_dense().to(torch.get_default_dtype())
+    return adj / adj.sum(1, keepdim=True).clamp(min=1)
+
+
+@transformed("x", "S x", "S² x")
+def laplacian_of_identity_minus_mean():
+    def body(self, g, x):
+        laplacian = torch.eye(g.num_nodes()) - _mean(g)
+        h = F.relu(laplacian @ self.before(x))
+        return torch.mm(laplacian, self.after(h))
+
+    return _case(body)
+
+
+@transformed("x", "S x", "S² x")
+def chebyshev_by_a_scaled_matrix():
+    def body(self, g, x):
+        n = g.num_nodes()
+        identity = torch.eye(n, n, dtype=x.dtype)
+        scaled = 2 * (identity - _mean(g)) / 2 - identity
+        first = F.relu(self.before(x))
+        second = scaled @ first
+        third = 2 * torch.matmul(scaled, second) - first
+        return self.after(first + self.more(second) - third)
+
+    return _case(body, more=nn.Linear(HID, HID))
