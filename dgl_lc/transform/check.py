@@ -31,7 +31,7 @@ from .model_inputs import Input
 from .permutations import permutation_graphs
 from .pushed import Pushed
 from .recognise import DROPOUTS
-from .refusals import first_line, refusal
+from .refusals import first_line, refusal, refuse
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.values import tensors_in, values_in
@@ -66,6 +66,7 @@ def _check(
         done.append("equal on a random graph")
         return _in_words(done, skipped)
     _check_linearised(probe, module, rows, pushed)
+    _check_rows_differ(probe, module, rows)
     done.append("equal on a random graph if made linear")
     reasons: list[str] = []
     for attempt in permutation_graphs(call, pushed):
@@ -137,6 +138,34 @@ def _check_equal(
         except Exception as error:
             raise _NotApplicableError(first_line(error)) from error
     compare(found, expected, f"on {name}", rtol)
+
+
+def _check_rows_differ(
+    probe: ModelCall, module: LCModule, rows: InputRows
+) -> None:
+    """Refuse an LC version that gives all nodes the same result."""
+    with torch.no_grad():
+        found = tensors_in(_with_parameters(module, probe)(*rows))
+        expected = outputs_of(probe)
+    for mine, its in zip(found, expected, strict=True):
+        dim = list(its.shape).index(probe.num_nodes)
+        if _rows_differ(its, dim) and not _rows_differ(mine, dim):
+            refuse(
+                causes.NOT_A_SUM, "", "the LC version",
+                "gives all nodes the same result: a variance or a standard "
+                "deviation over neighbours, S(h * h) - S(h) * S(h), is zero "
+                "if aggregation is swapped with the product",
+                "Use a sum or a mean over neighbours",
+            )  # fmt: skip
+
+
+def _rows_differ(tensor: torch.Tensor, dim: int) -> bool:
+    """Return whether rows differ by more than rounding."""
+    if not tensor.is_floating_point():
+        return True
+    first = tensor.narrow(dim, 0, 1)
+    limit = 1e-4 * float(tensor.abs().max())
+    return not bool(((tensor - first).abs() <= limit).all())
 
 
 def _check_linearised(

@@ -223,6 +223,7 @@ def test_few_rows_may_differ_by_rounding():
     assert 0 < check_trace._changed_rows(a, b, 1e-3) < 0.01
     assert check_trace._changed_rows(a, 1.1 * a, 1e-3) > 0.9
     assert check_trace._changed_rows(a, a[:-1], 1e-3) == 1
+    assert check_trace._changed_rows(a / 0 * 0, a, 1e-3) == 1
     bits = a > 0
     assert check_trace._changed_rows(bits, ~bits, 1e-3) == 1
     assert check_trace._changed_rows(bits, bits, 1e-3) == 0
