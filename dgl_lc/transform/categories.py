@@ -5,9 +5,9 @@ of its integers: E[i] = one_hot(i) E. At a word, these columns are an input, and
 the table is multiplied with it: after a sum over neighbours, they count how
 many neighbours have each category. Without a word, a lookup stays a lookup.
 
-A layer with a matrix for each type of node (``TypedLinear``) is, at a word, a sum
-over types: a factor per node, which is 1 for one type, times the product of all
-rows with the matrix of that type.
+A layer with a matrix for each type of node (``TypedLinear``) is, at a word, a
+sum over types: a factor per node, which is 1 for one type, times the product of
+all rows with the matrix of that type.
 """
 
 import operator

@@ -49,7 +49,8 @@ def check_input(value: Value, word: Word, user: Value | None = None) -> None:
         if user is not None and user.learned and value.op == "input":
             # The line of an argument would be that of lc_transform.
             refuse(
-                causes.INTEGERS, user.where, f"{user.name} by integers of nodes",
+                causes.INTEGERS, user.where,
+                f"{user.name} by integers of nodes",
                 "is a function of integers (types of nodes or categories), "
                 "which can't be aggregated",
                 "Use nn.Embedding or dgl.nn.TypedLinear, or a layer for each "

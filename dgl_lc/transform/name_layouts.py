@@ -161,8 +161,7 @@ def _layers_on_some_nodes(root: Root, around: Around) -> Problem | None:
     for rows in arguments_of(value):
         picked = _name(rows) in _PICKS and rows.dims[:1] == (None,)
         whole = next(iter(arguments_of(rows)), rows)
-        if picked and rows.static and whole.row_dim == 0:
-            if any(u.name == "write_items" for u in around.follow(value)):
-                return _written_nodes(root, f"{_name(value)} on some nodes")
+        written = any(u.name == "write_items" for u in around.follow(value))
+        if picked and rows.static and whole.row_dim == 0 and written:
+            return _written_nodes(root, f"{_name(value)} on some nodes")
     return None
-

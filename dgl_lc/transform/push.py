@@ -194,9 +194,7 @@ class _Pusher:
 
     # What becomes of a value at a word
 
-    def _resolve(
-        self, value: Value, word: Word, user: Value | None
-    ) -> Place:
+    def _resolve(self, value: Value, word: Word, user: Value | None) -> Place:
         """Follow letters from a value at a word; return where they end."""
         while True:
             if value.trouble:

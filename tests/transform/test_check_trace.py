@@ -181,9 +181,7 @@ def without_gradients(self, g, x):
 
 
 def test_gradients_that_do_not_exist_are_said():
-    lc = lc_transform(
-        of(without_gradients), random_graph(), features().float()
-    )
+    lc = lc_transform(of(without_gradients), random_graph(), features().float())
     assert "gradients not compared: the model has none (" in lc.report.checked
 
 

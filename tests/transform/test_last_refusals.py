@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.utils import prune
 from transform.zoo import IN, OUT, Function, features, random_graph, randomised
 
-from dgl_lc import LCError, lc_explain, lc_transform
+from dgl_lc import LCError, lc_transform
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 

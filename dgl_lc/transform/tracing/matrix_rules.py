@@ -3,10 +3,12 @@
 ``torch.einsum("ij,jhk->ihk", adj, h)``, ``torch.addmm(b, adj, h)`` and
 ``torch.matmul(adj, heads)`` are recorded as products of the matrix and rows
 of nodes, ``adj @ h``, which :mod:`dgl_lc.transform.matrix_filters` knows as a
-filter. ``(torch.eye(n) - adj) @ h`` is recorded as ``h - adj @ h``: the LC version
-of a difference of filters is closer to the model than that of one filter that
-is their difference. A matrix that is learned, or that is not one of all nodes, is left to
+filter. A matrix that is learned, or that is not one of all nodes, is left to
 the other rules.
+
+``(torch.eye(n) - adj) @ h`` is recorded as ``h - adj @ h``: the LC version of a
+difference of filters is closer to the model than that of one filter that is
+their difference.
 """
 
 import operator

@@ -184,9 +184,11 @@ class Recorder:
             if tensor._version != version:
                 value = self._read_again(tensor)
             if tensor.requires_grad and value.target is torch.Tensor.detach:
+                made_by = type(tensor.grad_fn).__name__.removesuffix("Backward")
                 self.refuse(
                     causes.GRADIENTS,
-                    "a custom autograd function, or reentrant checkpointing",
+                    f"a custom autograd function, or reentrant checkpointing "
+                    f"({made_by})",
                     "has a gradient of its own, which can't be followed",
                     "Write it with functions of torch, or call checkpoint "
                     "with use_reentrant=False",

@@ -224,7 +224,7 @@ def edge_dropout_ignored_in_training():
 @transformed("S² x")
 def in_edges_of_all_nodes():
     def propagate(g, h):
-        u, v, ids = g.in_edges(g.nodes(), form="all")
+        u, v = g.in_edges(g.nodes())
         weight = g.in_degrees()[v].to(h).reciprocal().unsqueeze(1)
         return torch.zeros_like(h).index_add(0, v, h[u] * weight)
 
