@@ -27,11 +27,12 @@ from .evaluate import Evaluator
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
+from .linearity import NONLINEAR
 from .model_inputs import Input
 from .permutations import permutation_graphs
 from .pushed import Pushed
 from .recognise import DROPOUTS
-from .refusals import first_line, refusal, refuse
+from .refusals import first_line, refusal, refuse_value
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.values import tensors_in, values_in
@@ -66,7 +67,7 @@ def _check(
         done.append("equal on a random graph")
         return _in_words(done, skipped)
     _check_linearised(probe, module, rows, pushed)
-    _check_rows_differ(probe, module, rows)
+    _check_rows_differ(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
     reasons: list[str] = []
     for attempt in permutation_graphs(call, pushed):
@@ -141,20 +142,27 @@ def _check_equal(
 
 
 def _check_rows_differ(
-    probe: ModelCall, module: LCModule, rows: InputRows
+    probe: ModelCall, module: LCModule, rows: InputRows, pushed: Pushed
 ) -> None:
     """Refuse an LC version that gives all nodes the same result."""
     with torch.no_grad():
         found = tensors_in(_with_parameters(module, probe)(*rows))
         expected = outputs_of(probe)
+    swapped = [
+        value
+        for value, words in pushed.needs.items()
+        if any(words) and pushed.kinds[value] == NONLINEAR
+    ]
     for mine, its in zip(found, expected, strict=True):
         dim = list(its.shape).index(probe.num_nodes)
-        if _rows_differ(its, dim) and not _rows_differ(mine, dim):
-            refuse(
-                causes.NOT_A_SUM, "", "the LC version",
-                "gives all nodes the same result: a variance or a standard "
-                "deviation over neighbours, S(h * h) - S(h) * S(h), is zero "
-                "if aggregation is swapped with the product",
+        lost = _rows_differ(its, dim) and not _rows_differ(mine, dim)
+        if lost and swapped:
+            refuse_value(
+                causes.NOT_A_SUM, swapped[0],
+                "is aggregated, and the LC version gives all nodes the same "
+                "result: a variance or a standard deviation over neighbours, "
+                "S(h * h) - S(h) * S(h), is zero if aggregation is swapped "
+                "with the product",
                 "Use a sum or a mean over neighbours",
             )  # fmt: skip
 

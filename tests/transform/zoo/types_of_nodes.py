@@ -103,7 +103,7 @@ def change_of_some_rows():
     return _case(body, fc=nn.Linear(IN, OUT))
 
 
-@refused("the LC version", "all nodes the same result", "LC006")
+@refused("mul", "all nodes the same result", "LC006")
 def standard_deviation_over_neighbours():
     def body(self, g, x, types):
         h = self.fc(x)
