@@ -133,11 +133,12 @@ def failing_on_its_second_call(self, g, x):
     return summed(self, g, x)
 
 
-def test_a_model_that_fails_when_it_is_called_again_is_said():
-    lc = lc_transform(
-        of(failing_on_its_second_call, calls=0),
-        random_graph(), features().float(),
-    )  # fmt: skip
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_model_that_fails_when_it_is_called_again_is_said(bias):
+    model = of(failing_on_its_second_call, calls=0)
+    model.fc = nn.Linear(IN, OUT, bias=bias)
+    lc = lc_transform(model, random_graph(), features().float())
+    assert lc.report.exact != bias
     assert (
         "; a second call not compared: the model fails when it is called "
         "again (called twice)"

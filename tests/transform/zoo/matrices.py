@@ -223,10 +223,21 @@ def chebyshev_by_a_scaled_matrix():
     def body(self, g, x):
         n = g.num_nodes()
         identity = torch.eye(n, n, dtype=x.dtype)
-        scaled = 2 * (identity - _mean(g)) / 2 - identity
+        scaled = 2 * (identity - _mean(g)) / 1.5 - identity
         first = F.relu(self.before(x))
         second = scaled @ first
         third = 2 * torch.matmul(scaled, second) - first
         return self.after(first + self.more(second) - third)
 
     return _case(body, more=nn.Linear(HID, HID))
+
+
+@transformed("S² x")
+def matrix_without_its_identity():
+    def body(self, g, x):
+        identity = torch.eye(g.num_nodes())
+        negative = (identity - _mean(g)) * 2 - 2 * identity
+        h = F.relu(negative @ self.before(x))
+        return torch.mm(negative, self.after(h))
+
+    return _case(body)
