@@ -262,3 +262,12 @@ def learned_numbers_of_other_edges():
         return scales[types].flip(0).reshape(g.num_edges(), 1)
 
     return _scalars(weights)
+
+
+@refused("message passing (mul, sum)", "edge weights are learned", "LC003")
+def learned_decay_of_each_type():
+    def weights(scales, g, types):
+        age = g.in_degrees()[g.edges()[1]].to(scales)
+        return torch.exp(-age * scales[types])
+
+    return _scalars(weights)
