@@ -4,6 +4,10 @@ Integers can't be aggregated, but an embedding is linear in the one-hot columns
 of its integers: E[i] = one_hot(i) E. At a word, these columns are an input, and
 the table is multiplied with it: after a sum over neighbours, they count how
 many neighbours have each category. Without a word, a lookup stays a lookup.
+
+A layer with a matrix for each type of node (``TypedLinear``) is, at a word, a
+sum over types: a factor per node, which is 1 for one type, times the product of
+all rows with the matrix of that type.
 """
 
 import operator
@@ -14,10 +18,14 @@ from dgl import DGLError
 from torch import nn
 
 from .made_values import MadeValues
+from .terms import times
+from .tracing.typed_products import typed_product
 from .tracing.values import Value, arguments_of
 
 #: Number of one-hot columns above which an embedding is refused at a word.
 MOST_CATEGORIES = 1024
+#: Number of types of nodes above which a layer for each is refused at a word.
+MOST_TYPES = 64
 
 
 def count_categories(
@@ -29,6 +37,9 @@ def count_categories(
     or the reason why there is none.
     """
     if not value.data or value.op not in ("call", "module"):
+        return
+    if value.target is typed_product:
+        value.counted = _sum_over_types(value, values)
         return
     module: Any = None
     table: Any = None
@@ -59,6 +70,31 @@ def count_categories(
             table = values.parameter(f"{value.target}.weight", value)
         table = _without_padding(table, options.get("padding_idx"), values)
         value.counted = _product(value, ids, table, module, values)
+
+
+def _sum_over_types(value: Value, values: MadeValues) -> Value | str | None:
+    """Write a product with the matrix of each node's type as a sum."""
+    rows, weights, types, blocks = value.args
+    if rows.row_dim != 0 or weights.data or not _are_categories(types):
+        return None
+    if len(weights.example) > MOST_TYPES:
+        return (
+            f"has {len(weights.example):,} types: each is a filter of its "
+            f"own, and at most {MOST_TYPES:,} are"
+        )
+    total: Value | None = None
+    for number in range(len(weights.example)):
+        own = values.call(operator.eq, (types, number), ("N",))
+        mask = values.call(torch.Tensor.to, (own, rows.example.dtype), ("N",))
+        column = values.call(torch.Tensor.unsqueeze, (mask, 1), ("N", 1))
+        shape = tuple(weights.example.shape[1:])
+        matrix = values.call(operator.getitem, (weights, number), shape)
+        made = times(values, rows, matrix, blocks)
+        part = values.call(operator.mul, (made, column), made.dims)
+        if total is not None:
+            part = values.call(operator.add, (total, part), made.dims)
+        total = part
+    return total
 
 
 def _why_not(
@@ -129,7 +165,7 @@ def _are_categories(ids: Any) -> bool:
         # Degrees are categories, but the ids of nodes are not: a row for each
         # node is not learned.
         of_graph = value.op == "graph" and value.target[1] != "nodes"
-        if value.op == "input" or of_graph:
+        if value.op == "input" or of_graph or value.target is torch.zeros:
             return True
         if value not in seen:
             seen.add(value)

@@ -27,11 +27,12 @@ from .evaluate import Evaluator
 from .input_rows import InputRows
 from .lc_module import LCModule
 from .linearise import LinearModel, LinearVersion
+from .linearity import NONLINEAR
 from .model_inputs import Input
 from .permutations import permutation_graphs
 from .pushed import Pushed
 from .recognise import DROPOUTS
-from .refusals import first_line, refusal
+from .refusals import first_line, refusal, refuse_value
 from .tracing.model_call import ModelCall
 from .tracing.probes import make_probe
 from .tracing.values import tensors_in, values_in
@@ -56,17 +57,21 @@ def _check(
     """Compare the LC version with the model, if nothing is random."""
     done, rtol = ["batches"], tolerance(pushed)
     probe = make_probe(call, 3)
-    check_trace(probe, pushed)
-    check_on_own_graph(call, pushed)
+    skipped = check_trace(probe, pushed)
+    skipped += filter(None, [check_on_own_graph(call, pushed)])
     evaluate = Evaluator(probe)
     rows = precompute_plainly(inputs, evaluate)
     _check_batches(probe, module, rows, rtol)
+    # The model was called before, and may not run a second time.
+    probe = make_probe(call, 3)
     if exact:
         _check_equal(probe, module, rows, "a random graph", rtol)
-        return ", ".join([*done, "equal on a random graph"])
+        done.append("equal on a random graph")
+        return _in_words(done, skipped)
+    _check_rows_differ(probe, module, rows, pushed)
     _check_linearised(probe, module, rows, pushed)
     done.append("equal on a random graph if made linear")
-    skipped: list[str] = []
+    reasons: list[str] = []
     for attempt in permutation_graphs(call, pushed):
         reason = attempt.reason
         if not reason:
@@ -75,13 +80,18 @@ def _check(
                 _check_equal(attempt.probe, module, rows, attempt.graph, rtol)
                 done.append(f"equal on {attempt.graph}")
                 if attempt.graph.endswith("with weights of 1"):
-                    skipped.clear()  # the graph itself says it
+                    reasons.clear()  # the graph itself says it
                 break
             except _NotApplicableError as error:
                 reason = f"the model does not run there: {error}"
-        skipped.append(f"not compared on {attempt.graph}: {reason}")
+        reasons.append(f"not compared on {attempt.graph}: {reason}")
     # The first reason is that of the graph that would show most.
-    return "; ".join([", ".join(done), *skipped[:1]])
+    return _in_words(done, [*reasons[:1], *skipped])
+
+
+def _in_words(done: list[str], skipped: list[str]) -> str:
+    """Say what was compared, and what was not."""
+    return "; ".join([", ".join(done), *skipped])
 
 
 def _rows_on(probe: ModelCall, inputs: list[Input]) -> InputRows:
@@ -131,6 +141,41 @@ def _check_equal(
         except Exception as error:
             raise _NotApplicableError(first_line(error)) from error
     compare(found, expected, f"on {name}", rtol)
+
+
+def _check_rows_differ(
+    probe: ModelCall, module: LCModule, rows: InputRows, pushed: Pushed
+) -> None:
+    """Refuse an LC version that gives all nodes the same result."""
+    with torch.no_grad():
+        found = tensors_in(_with_parameters(module, probe)(*rows))
+        expected = outputs_of(probe)
+    swapped = [
+        value
+        for value, words in pushed.needs.items()
+        if any(words) and pushed.kinds[value] == NONLINEAR
+    ]
+    for mine, its in zip(found, expected, strict=True):
+        dim = list(its.shape).index(probe.num_nodes)
+        lost = _rows_differ(its, dim) and not _rows_differ(mine, dim)
+        if lost and swapped:
+            refuse_value(
+                causes.NOT_A_SUM, swapped[0],
+                "is aggregated, and the LC version gives all nodes the same "
+                "result: a variance or a standard deviation over neighbours, "
+                "S(h * h) - S(h) * S(h), is zero if aggregation is swapped "
+                "with the product",
+                "Use a sum or a mean over neighbours",
+            )  # fmt: skip
+
+
+def _rows_differ(tensor: torch.Tensor, dim: int) -> bool:
+    """Return whether rows differ by more than rounding."""
+    if not tensor.is_floating_point():
+        return True
+    first = tensor.narrow(dim, 0, 1)
+    limit = 1e-4 * float(tensor.abs().max())
+    return not bool(((tensor - first).abs() <= limit).all())
 
 
 def _check_linearised(

@@ -4,12 +4,15 @@ import torch
 
 from . import causes
 from .filter_words import Word
-from .refusals import refuse_value
+from .refusals import refuse, refuse_value
 from .tracing.values import Value
 
 
-def check_input(value: Value, word: Word) -> None:
-    """Refuse a static value that can't be an input."""
+def check_input(value: Value, word: Word, user: Value | None = None) -> None:
+    """Refuse a static value that can't be an input.
+
+    ``user`` is the operation that needs it.
+    """
     if value.row_dim != 0:
         refuse_value(
             causes.NUMBER_OF_THE_GRAPH, value,
@@ -43,6 +46,17 @@ def check_input(value: Value, word: Word) -> None:
             "and join them in forward: torch.complex(real, imag)",
         )  # fmt: skip
     if word and not value.example.is_floating_point():
+        if user is not None and user.learned and value.op == "input":
+            # The line of an argument would be that of lc_transform.
+            refuse(
+                causes.INTEGERS, user.where,
+                f"{user.name} by integers of nodes",
+                "is a function of integers (types of nodes or categories), "
+                "which can't be aggregated",
+                "Use nn.Embedding or dgl.nn.TypedLinear, or a layer for each "
+                "type, multiplied by a mask as a number: "
+                "(types == 0).float().unsqueeze(1) * self.fc(x)", user.line,
+            )  # fmt: skip
         refuse_value(
             causes.INTEGERS, value,
             "is made of integers (ids or categories), which can't be "

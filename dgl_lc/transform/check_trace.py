@@ -8,13 +8,14 @@ model that keeps something from call to call has no LC version.
 import torch
 from torch import nn
 
+from .._common.bytes import format_bytes
 from . import causes
 from .evaluate import Evaluator
 from .linearity import close
 from .number_types import has_numbers, real_parts
 from .own_failure import copied_call
 from .pushed import Pushed
-from .refusals import LCError, refuse
+from .refusals import LCError, first_line, refuse
 from .tracing.model_call import ModelCall
 from .tracing.outputs import plain_output
 from .tracing.shared_state import kept_shared_state
@@ -31,8 +32,11 @@ _ADVICE = (
 )
 
 
-def check_trace(probe: ModelCall, pushed: Pushed) -> None:
-    """Compare the traced values with the model on a random graph."""
+def check_trace(probe: ModelCall, pushed: Pushed) -> list[str]:
+    """Compare the traced values with the model on a random graph.
+
+    What could not be compared is returned, with the reason.
+    """
     probe.model.eval()
     rtol = tolerance(pushed)
     given = {name: tensor.clone() for name, tensor in probe.inputs.items()}
@@ -43,24 +47,33 @@ def check_trace(probe: ModelCall, pushed: Pushed) -> None:
     with kept_shared_state(probe.model):
         expected = _run(probe)
         compare(found, expected, f"{where}, operation by operation", rtol)
-        _check_gradients(probe, found, expected, where, rtol)
-        _check_second_call(probe, given, expected, rtol)
+        skipped = [
+            _check_gradients(probe, found, expected, where, rtol),
+            _check_second_call(probe, given, expected, rtol),
+        ]
+    return [*filter(None, skipped)]
 
 
 def _check_gradients(
     probe: ModelCall, found: list[torch.Tensor], expected: list[torch.Tensor],
     where: str, rtol: float,
-) -> None:  # fmt: skip
-    """Compare the gradients of the traced values with those of the model."""
+) -> str:  # fmt: skip
+    """Compare the gradients of the traced values with those of the model.
+
+    The reason is returned if the model has none.
+    """
     parameters = [p for p in probe.model.parameters() if p.requires_grad]
     try:
         its = _gradients(expected, parameters)
-    except RuntimeError:
+    except RuntimeError as error:
         # A model that changes tensors in place may have no gradients.
-        return
+        return (
+            f"gradients not compared: the model has none ({first_line(error)})"
+        )
     mine = _gradients(found, parameters)
     mine, its = _without_rounding(mine, its)
     compare(mine, its, f"{where}: gradients differ", rtol)
+    return ""
 
 
 class _Replay(Evaluator):
@@ -119,10 +132,11 @@ def _same(
 def _check_second_call(
     probe: ModelCall, given: dict[str, torch.Tensor],
     first: list[torch.Tensor], rtol: float,
-) -> None:  # fmt: skip
+) -> str:  # fmt: skip
     """Refuse a model that gives another result when it is called again.
 
     It is called in training in between: a counter may count these calls only.
+    The reason is returned if it can't be called again.
     """
     model = probe.model
     buffers = {name: b.clone() for name, b in model.named_buffers()}
@@ -143,8 +157,11 @@ def _check_second_call(
                 buffer.copy_(buffers.get(name, buffer))
             # A flag that every call turns over is the same after two calls.
             again = [*run(training=False), *run(training=False)]
-        except Exception:
-            return
+        except Exception as error:
+            return (
+                f"a second call not compared: the model fails when it is "
+                f"called again ({first_line(error)})"
+            )
         finally:
             model.eval()
     if not _same(again, before + before, rtol):
@@ -157,30 +174,44 @@ def _check_second_call(
             "Let the result depend on the arguments and the parameters alone; "
             "count in the training loop",
         )  # fmt: skip
+    return ""
 
 
-def check_on_own_graph(call: ModelCall, pushed: Pushed) -> None:
+def check_on_own_graph(call: ModelCall, pushed: Pushed) -> str:
     """Compare the traced values with the model on the user's own graph.
 
-    Nothing is compared if the graph is large, or if the model fails there.
+    Nothing is compared if the graph is large, or if the model fails there:
+    then the reason is returned.
     """
     edges = sum(graph.num_edges() for graph in call.graphs.values())
     size = sum(tensor.nbytes for tensor in call.inputs.values())
-    if edges > _MOST_EDGES or size > _MOST_BYTES:
-        return
+    skipped = "not compared on your graph"
+    if edges > _MOST_EDGES:
+        return f"{skipped}: it has more than {_MOST_EDGES:,} edges"
+    if size > _MOST_BYTES:
+        most = format_bytes(_MOST_BYTES)
+        return f"{skipped}: its features have more than {most}"
     outputs = values_in(pushed.trace.output)
     with torch.no_grad():
         try:
             own = copied_call(call)
             own.model.eval()
             expected = outputs_of(own)
-            replay = _Replay(copied_call(call))
-            replay.call.model.eval()
+        except LCError:
+            raise
+        except Exception as error:
+            return f"{skipped}: the model fails there ({first_line(error)})"
+        replay = _Replay(copied_call(call))
+        replay.call.model.eval()
+        try:
             found = tensors_in([replay(value) for value in outputs])
         except LCError:
             raise
-        except Exception:
-            return
+        except Exception as error:
+            return (
+                f"{skipped}: what was traced can't be computed there "
+                f"({first_line(error)})"
+            )
     rtol = tolerance(pushed)
     if len(found) != len(expected) or any(
         _changed_rows(a, b, rtol) > _ROUNDED
@@ -191,9 +222,10 @@ def check_on_own_graph(call: ModelCall, pushed: Pushed) -> None:
             "computes something else on your graph than on the graphs that "
             "it was traced on: it depends on the graph in a way that can't "
             "be followed (the number of nodes as a key of a dict or in a "
-            "text, a method such as g.is_multigraph)",
+            "text)",
             "Write a forward that does the same operations on every graph",
         )  # fmt: skip
+    return ""
 
 
 def _changed_rows(
@@ -209,7 +241,8 @@ def _changed_rows(
         size = expected.abs()
         usable = torch.isfinite(size)
         limit = rtol * (size + size[usable].mean())
-        differs = usable & ((found - expected).abs() > limit)
+        # What is not a number is close to nothing.
+        differs = usable & ~((found - expected).abs() <= limit)
     return float(differs.view(len(differs), -1).any(1).double().mean())
 
 

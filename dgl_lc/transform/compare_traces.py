@@ -20,6 +20,7 @@ from .tracing.values import (
     PerNode,
     Trace,
     Value,
+    arguments_of,
     leaves,
     replace,
 )
@@ -226,6 +227,9 @@ def unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
     }
     kept = []
     for guard in trace.guards:
+        if not guard.value.data:
+            _check_constant(guard.value)
+            continue
         differs = results.get(guard.value.id) != guard.result
         if differs and guard.escaped:
             refuse_value(
@@ -237,3 +241,21 @@ def unify_guards(trace: Trace, other: Trace, training: Trace) -> list[Guard]:
         if not differs:
             kept.append(guard)
     return kept
+
+
+def _check_constant(value: Value) -> None:
+    """Refuse a branch on a constant that differs from graph to graph."""
+    pending, seen = [value], {value.id}
+    while pending:
+        made = pending.pop()
+        if made.op == "const" and made.trouble:
+            refuse_value(
+                causes.OTHER_ON_OTHER_GRAPHS, value,
+                f"decides what the model computes, and {made.trouble}",
+                "Decide this when the model is made, and hold the answer as an "
+                "attribute, or compute it with torch from the graph's edges "
+                "and degrees",
+            )  # fmt: skip
+        new = [v for v in arguments_of(made) if v.id not in seen]
+        seen.update(v.id for v in new)
+        pending.extend(new)

@@ -112,11 +112,15 @@ def on_table(
     """Write a function of each edge's row as one of the rows of a table."""
     if table.dims[1:] != part.dims[1:]:
         return None
-    if any(v.data for v in arguments_of(value) if v is not part):
+    others = [v for v in arguments_of(value) if v is not part]
+    edges = [v for v in others if _counts(v, part)]
+    if any(v.data for v in others if v not in edges):
         return None
 
     def put(rows: Any) -> Value:
         def move(leaf: Any) -> Any:
+            if leaf in edges:
+                return len(rows.example)
             return rows if leaf is part else leaf
 
         args, kwargs = replace((value.args, value.kwargs), move)
@@ -136,6 +140,11 @@ def on_table(
         return None
     same = torch.allclose(whole.example[:1], alone.example, atol=1e-5)
     return whole if same else None
+
+
+def _counts(value: Value, rows: Value) -> bool:
+    """Return whether it is the number of rows: a size of a new shape."""
+    return value.op == "number" and value.example == len(rows.example)
 
 
 def product_terms(

@@ -202,7 +202,8 @@ class Evaluator:
             plain = not args and not kwargs
             if plain and target[1] in ("in_degrees", "out_degrees"):
                 return self.degrees(*target)
-            return getattr(self.graph(target[0]), target[1])(*args, **kwargs)
+            found = getattr(self.graph(target[0]), target[1])
+            return found(*args, **kwargs) if callable(found) else found
         if value.op == "aggregate":
             index = self.graph(target[0])._graph
             return gspmm(index, target[1], target[2], *args)

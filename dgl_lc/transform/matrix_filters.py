@@ -16,6 +16,29 @@ from .tracing.values import Value
 #: Functions of a matrix and rows, by their names.
 _PRODUCTS = frozenset({"_sparse_mm", "spmm", "mm", "matmul", "smm", "dsmm"})
 
+#: Functions that return vectors of all nodes: eigenvectors, for instance.
+_DECOMPOSITIONS = frozenset({
+    "linalg_eigh", "linalg_eig", "linalg_svd", "linalg_qr", "svd", "qr",
+    "svd_lowrank", "pca_lowrank", "lobpcg",
+})  # fmt: skip
+#: Functions that only turn a matrix, copy it or take a part of it.
+_SAME_MATRIX = frozenset({
+    "t", "T", "mT", "H", "mH", "transpose", "adjoint", "permute", "swapaxes",
+    "contiguous", "clone", "to", "real", "float", "double", "getitem",
+})  # fmt: skip
+
+
+def is_of_vectors(matrix: Value) -> bool:
+    """Return whether a matrix has vectors of a decomposition as its columns.
+
+    Its columns do not belong to nodes, although it has as many of them.
+    """
+    while matrix.op == "call" and matrix.args and (
+        matrix.name in _SAME_MATRIX and isinstance(matrix.args[0], Value)
+    ):  # fmt: skip
+        matrix = matrix.args[0]
+    return matrix.op == "call" and matrix.name in _DECOMPOSITIONS
+
 
 def is_product(value: Value) -> bool:
     """Return whether a value is a static matrix times rows of nodes."""
@@ -28,6 +51,7 @@ def is_product(value: Value) -> bool:
         (value.target is operator.matmul or value.name in _PRODUCTS)
         and matrix.static
         and matrix.dims == ("N", "N")
+        and not is_of_vectors(matrix)
         and matrix.example.is_floating_point()
         and rows.row_dim == 0
         and len(rows.dims) == 2

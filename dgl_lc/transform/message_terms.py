@@ -331,7 +331,8 @@ class TermFinder:
             if term.end == "t":
                 layer = split[0] if split else value
                 made = self._on_table(layer, parts[0], term.rows)
-                if made is None or all(t.end in "1t" for t in forms[0]):
+                unseen = all(t.end in "1t" for t in forms[0])
+                if made is None or (unseen and value.name not in _SHAPES):
                     return None
                 found.append(term._replace(rows=made))
                 continue
@@ -412,6 +413,9 @@ class TermFinder:
         except Exception:
             return None
 
+
+#: Functions that give rows another shape, and are linear.
+_SHAPES = frozenset({"reshape", "view", "unsqueeze", "squeeze", "flatten"})
 
 _BINARY = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul",

@@ -19,6 +19,7 @@ from torch import nn
 from . import causes
 from .causes import Cause
 from .find_roots import Root, picks_by_learned
+from .matrix_filters import is_of_vectors
 from .name_edge_causes import (
     attention,
     dropped_messages,
@@ -292,6 +293,15 @@ def _dense_matrix(root: Root, around: Around) -> Problem | None:
             root.problem, file=line.file, line=line.number, text=line.text
         )
         root = Root(products[0], problem)
+    if any(map(is_of_vectors, arguments_of(products[0]))):
+        return renamed(
+            root, causes.MIXED_NODES, f"{name} with eigenvectors",
+            "mixes nodes: rows of nodes become rows of frequencies (a learned "
+            "spectral filter), and a mini-batch has only some of the nodes",
+            "Use a polynomial of the filter, as ChebConv, GPRGNN and BernNet "
+            "do, or multiply the eigenvectors and a fixed function of the "
+            "eigenvalues to one matrix first",
+        )  # fmt: skip
     return renamed(
         root, causes.UNSUPPORTED_MESSAGES, f"{name} with a matrix of nodes",
         "has an argument with a number for each pair of nodes, such as an "

@@ -129,9 +129,39 @@ def _some_nodes(root: Root, around: Around) -> Problem | None:
         return None
     if any(v.learned or v.random for v in others):
         return None
+    if any(user.name == "write_items" for user in around.follow(value)):
+        return _written_nodes(root, f"{_name(value)} of some nodes")
     return renamed(
         root, causes.SOME_ROWS, f"{_name(value)} of some nodes",
         "picks the rows of some nodes, but a mini-batch has nodes of its own",
         "Return the rows of all nodes, and pick nodes outside: "
         "predict(lc.module, inputs, ids), or nodes=ids of lc.precompute",
     )  # fmt: skip
+
+
+def _written_nodes(root: Root, what: str) -> Problem:
+    return renamed(
+        root, causes.SOME_ROWS, what,
+        "picks the rows of some nodes, to write what is computed of them into "
+        "these rows, but a mini-batch has nodes of its own",
+        "Compute it for all nodes, and multiply by the mask as a number: h = "
+        "h + mask.unsqueeze(1).float() * self.fc(x), in the place of h[mask] "
+        "= h[mask] + self.fc(x[mask])",
+    )  # fmt: skip
+
+
+@names
+def _layers_on_some_nodes(root: Root, around: Around) -> Problem | None:
+    """Name layers on the rows of some nodes, by a mask or by types."""
+    value = root.value
+    if value.dims[:1] != (None,) or root.problem.code != (
+        causes.MIXED_NODES.code
+    ):
+        return None
+    for rows in arguments_of(value):
+        picked = _name(rows) in _PICKS and rows.dims[:1] == (None,)
+        whole = next(iter(arguments_of(rows)), rows)
+        written = any(u.name == "write_items" for u in around.follow(value))
+        if picked and rows.static and whole.row_dim == 0 and written:
+            return _written_nodes(root, f"{_name(value)} on some nodes")
+    return None

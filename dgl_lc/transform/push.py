@@ -104,7 +104,7 @@ class _Pusher:
         for value in reversed(self._trace.values):
             for word in self._needs.get(value, ()):
                 for arg in arguments_of(value):
-                    self._need(arg, word)
+                    self._need(arg, word, value)
                 if self._ones is not None and self._is_exact_bias(value):
                     self._need(self._ones, word)
         if not self._inputs:
@@ -151,11 +151,14 @@ class _Pusher:
                 found[value] = tuple(words)
         return found
 
-    def _need(self, value: Value, word: Word) -> None:
-        """Note that a value is needed at a word."""
+    def _need(
+        self, value: Value, word: Word, user: Value | None = None
+    ) -> None:
+        """Note that a value is needed at a word, by the operation ``user``."""
         if (value, word) in self._places:
             return
-        place = self._places[value, word] = self._resolve(value, word)
+        place = self._resolve(value, word, user)
+        self._places[value, word] = place
         if place.kind == "op":
             words = self._needs.setdefault(place.value, [])
             if (place.value, place.word) not in self._needed:
@@ -191,7 +194,7 @@ class _Pusher:
 
     # What becomes of a value at a word
 
-    def _resolve(self, value: Value, word: Word) -> Place:
+    def _resolve(self, value: Value, word: Word, user: Value | None) -> Place:
         """Follow letters from a value at a word; return where they end."""
         while True:
             if value.trouble:
@@ -211,7 +214,7 @@ class _Pusher:
         turned = value.node_rows is not None and value.row_dim != 0
         made = turned or _is_transparent(value) or _is_zeros(value)
         if value.static and not made:
-            check_input(value, word)
+            check_input(value, word, user)
             return Place("input", value, self._words.normal(word))
         if "E" in value.dims or value.op in ("edges", "softmax"):
             refuse_value(

@@ -143,7 +143,9 @@ def lc_transform(
                         raise failed from failed.__cause__
                     # Degrees of the probes may be larger than a table.
                     limited = replace(call, limits_degrees=True)
-                    for reading in (*call.other_readings(), limited):
+                    # Branches on self-loops, for instance, may be others.
+                    alike = replace(call, resembles=True)
+                    for reading in (*call.other_readings(), limited, alike):
                         try:
                             return _transform(reading, 1, options)
                         except LCError as other:

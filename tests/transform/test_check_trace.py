@@ -114,7 +114,81 @@ def test_a_model_that_knows_the_users_graph_is_refused(body):
 def test_a_large_graph_is_not_compared(monkeypatch):
     monkeypatch.setattr(check_trace, "_MOST_EDGES", 3)
     model = of(in_a_set, sizes={random_graph().num_nodes()})
-    lc_transform(model, random_graph(), features().float())
+    lc = lc_transform(model, random_graph(), features().float())
+    reason = "not compared on your graph: it has more than 3 edges"
+    assert lc.report.checked.endswith(f"; {reason}")
+    assert reason in str(lc.report)
+
+
+def test_large_features_are_not_compared(monkeypatch):
+    monkeypatch.setattr(check_trace, "_MOST_BYTES", 1024)
+    lc = lc_transform(of(summed), random_graph(), features().float())
+    assert "its features have more than 1 KiB" in lc.report.checked
+
+
+def failing_on_its_second_call(self, g, x):
+    if self.calls > 0:
+        raise ValueError("called twice")
+    self.calls += not self.training
+    return summed(self, g, x)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_model_that_fails_when_it_is_called_again_is_said(bias):
+    model = of(failing_on_its_second_call, calls=0)
+    model.fc = nn.Linear(IN, OUT, bias=bias)
+    lc = lc_transform(model, random_graph(), features().float())
+    assert lc.report.exact != bias
+    assert (
+        "; a second call not compared: the model fails when it is called "
+        "again (called twice)"
+    ) in lc.report.checked
+
+
+def failing_on_one_size(self, g, x):
+    # A text of a number is not followed.
+    if self.limit == str(g.num_nodes()):
+        raise ValueError("too many nodes")
+    return summed(self, g, x).relu()
+
+
+def test_a_model_that_fails_on_the_users_graph_is_said():
+    model = of(failing_on_one_size, limit=str(random_graph().num_nodes()))
+    lc = lc_transform(model, random_graph(), features().float())
+    assert lc.report.checked.endswith(
+        "; not compared on your graph: the model fails there (too many nodes)"
+    )
+
+
+def test_what_can_not_be_computed_on_the_users_graph_is_said(monkeypatch):
+    class Fails(check_trace._Replay):
+        def __call__(self, value):
+            if not self.call.originals:  # no probe
+                raise ValueError("no room")
+            return super().__call__(value)
+
+    monkeypatch.setattr(check_trace, "_Replay", Fails)
+    lc = lc_transform(of(summed), random_graph(), features().float())
+    assert "what was traced can't be computed there (no room)" in (
+        lc.report.checked
+    )
+
+
+def without_gradients(self, g, x):
+    h = self.fc(x)
+    h = torch.exp(h)
+    h[:] = 2 * h
+    return dgl.ops.copy_u_sum(g, h)
+
+
+def test_gradients_that_do_not_exist_are_said():
+    lc = lc_transform(of(without_gradients), random_graph(), features().float())
+    assert "gradients not compared: the model has none (" in lc.report.checked
+
+
+def test_nothing_is_said_where_nothing_is_skipped():
+    lc = lc_transform(of(summed), random_graph(), features().float())
+    assert ";" not in lc.report.checked
 
 
 def test_the_users_graph_and_model_stay_as_they_are():
@@ -148,6 +222,7 @@ def test_few_rows_may_differ_by_rounding():
     assert 0 < check_trace._changed_rows(a, b, 1e-3) < 0.01
     assert check_trace._changed_rows(a, 1.1 * a, 1e-3) > 0.9
     assert check_trace._changed_rows(a, a[:-1], 1e-3) == 1
+    assert check_trace._changed_rows(a / 0 * 0, a, 1e-3) == 1
     bits = a > 0
     assert check_trace._changed_rows(bits, ~bits, 1e-3) == 1
     assert check_trace._changed_rows(bits, bits, 1e-3) == 0

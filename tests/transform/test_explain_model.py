@@ -42,6 +42,7 @@ def of_body(body, g=None, **parts):
 
 #: Models of the zoo with several problems; all others have one.
 SEVERAL = {
+    "layers_on_the_nodes_of_a_type": ["LC024"] * 3,
     "pair_norm": ["LC014"] * 2, "graph_norm": ["LC014"] * 2,
     "five_problems_at_once": ["LC004", "LC014", "LC011", "LC006", "LC013"],
     "reduce_by_max": ["LC006"] * 2, "reduce_by_median": ["LC006"] * 2,

@@ -128,6 +128,15 @@ class StaticValues:
             "batch_num_nodes",
             "batch_num_edges",
         )
+        if name == "is_multigraph":
+            refuse(
+                causes.NOT_ON_DISK,
+                value.where,
+                "g.is_multigraph",
+                "is not known of a graph on disk",
+                "Decide this when the model is made, and hold the answer as "
+                "an attribute",
+            )
         plain = name.startswith("batch_") or not (value.args or value.kwargs)
         if name not in known or not plain:
             refuse(

@@ -32,6 +32,7 @@ from .graph_transforms import computed_graphs, transforms
 from .message_tracer import MessageTracer
 from .recorder import hidden
 from .refused_functions import ATTENTION_OF_A_GRAPH, refused_functions
+from .torch_rules import called_by_dgl
 from .vmapped import call_on_all_rows
 
 _spmm = sys.modules["dgl.ops.spmm"]
@@ -45,7 +46,12 @@ _SAME_EDGES = ("to", "int", "long", "formats", "cpu", "clone", "local_var")
 #: Methods of a graph that return a static tensor.
 _STATIC = (
     "in_degrees", "out_degrees", "batch_num_nodes", "batch_num_edges",
-    "all_edges", "adj", "adj_external", "adjacency_matrix",
+    "all_edges", "adj", "adj_external", "adjacency_matrix", "adj_tensors",
+)  # fmt: skip
+#: The same, of some nodes or edges. DGL itself calls them on other graphs too.
+_STATIC_OF_SOME = (
+    "has_edges_between", "edge_ids", "find_edges", "in_edges", "out_edges",
+    "predecessors", "successors", "has_nodes",
 )  # fmt: skip
 _NUM_NODES = (
     "num_nodes", "number_of_nodes", "num_src_nodes", "num_dst_nodes",
@@ -119,15 +125,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         "mixes nodes, and a mini-batch has only some of them",
         "Move it out of the model, and apply it to the output",
     )
-    parallel = _refusal(
-        causes.OTHER_ON_OTHER_GRAPHS,
-        "is_multigraph",
-        "what the model computes depends on whether the graph has parallel "
-        "edges, which random graphs have and others do not",
-        "Decide this when the model is made, and hold the answer as an "
-        "attribute: self.several = g.is_multigraph",
-    )
-    yield HeteroGraphIndex, "is_multigraph", parallel
+    yield HeteroGraphIndex, "is_multigraph", MessageTracer.is_multigraph
     for name in MATH:
         if hasattr(math, name):
             yield math, name, partial(_of_numbers, getattr(math, name))
@@ -174,7 +172,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
                 getitem, tensor, index
             ),
         )
-    for name in _STATIC:
+    for name in _STATIC + _STATIC_OF_SOME:
         if hasattr(dgl.DGLGraph, name):
             yield dgl.DGLGraph, name, _static(name)
     for view, name in ((HeteroNodeView, "nodes"), (HeteroEdgeView, "edges")):
@@ -253,6 +251,8 @@ def _static(name: str) -> Callable:
     def traced(
         tracer: MessageTracer, graph: Any, *args: Any, **kwargs: Any
     ) -> Any:
+        if name in _STATIC_OF_SOME and called_by_dgl():
+            return original(graph, *args, **kwargs)
         return tracer.static(graph, name, original, args, kwargs)
 
     return traced

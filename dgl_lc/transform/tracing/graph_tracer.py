@@ -17,7 +17,7 @@ from .made_graphs import refuse_hidden_graph, refuse_made_graph
 from .recorder import hidden
 from .torch_tracer import TorchTracer
 from .user_lines import function_of_dgl, user_line
-from .values import Value, values_in
+from .values import Guard, Value, values_in
 
 gspmm = sys.modules["dgl.ops.spmm"].gspmm_internal
 _gsddmm = sys.modules["dgl.ops.sddmm"].gsddmm_internal
@@ -186,7 +186,7 @@ class GraphTracer(TorchTracer):
         """Call a method of the graph, and record a static value."""
         with hidden():
             result = original(graph, *args, **kwargs)
-        if isinstance(result, (torch.Tensor, tuple)):
+        if isinstance(result, (torch.Tensor, tuple, bool, int)):
             index = graph._graph
             if isinstance(index, dgl.DGLGraph):
                 index = index._graph
@@ -195,8 +195,20 @@ class GraphTracer(TorchTracer):
                 "graph", target, self.lift(args), self.lift(kwargs), result,
                 data=True,
             )  # fmt: skip
+            if isinstance(result, bool):
+                self.trace.guards.append(Guard(value, result))
             self.bind_result(result, value)
+            return self.follow(result, value)
         return result
+
+    def is_multigraph(self, index: Any) -> bool:
+        """Return whether a graph has parallel edges, and note the branch."""
+        with hidden():
+            found = index.is_multigraph()
+        target = (self.key_of(index), "is_multigraph")
+        value = self.add("graph", target, example=found, data=True)
+        self.trace.guards.append(Guard(value, found))
+        return found
 
     def derive(
         self, name: str, original: Callable, args: tuple, kwargs: dict,

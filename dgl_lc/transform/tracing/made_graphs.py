@@ -31,7 +31,8 @@ def refuse_hidden_graph(
         f"from a global name or an enclosing function, where no other graph "
         f"can take its place while the model is traced",
         f"Pass the graph to forward, lc_transform(model, {name}, x), or hold "
-        f"it on the model: self.graph = {name}", line,
+        f"it on the model, self.graph = {name}, and let forward read "
+        f"self.graph", line,
     )  # fmt: skip
 
 

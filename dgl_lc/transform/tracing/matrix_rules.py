@@ -5,8 +5,13 @@
 of nodes, ``adj @ h``, which :mod:`dgl_lc.transform.matrix_filters` knows as a
 filter. A matrix that is learned, or that is not one of all nodes, is left to
 the other rules.
+
+``(torch.eye(n) - adj) @ h`` is recorded as ``h - adj @ h``: the LC version of a
+difference of filters is closer to the model than that of one filter that is
+their difference.
 """
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +20,7 @@ import torch
 from .recorder import shape_of
 from .torch_call import TorchCall
 from .torch_rules import RECORD, rule
+from .values import Value
 
 if TYPE_CHECKING:
     from .torch_tracer import TorchTracer
@@ -111,6 +117,59 @@ def _rows_of_heads(tracer: "TorchTracer", call: TorchCall) -> Any:
     if not _is_of_nodes(tracer, matrix):
         return RECORD
     return _contract(tracer, matrix, rows, False, 1, (1, 0, 2))
+
+
+@rule("matmul", "__matmul__", "mm")
+def _identity_minus(tracer: "TorchTracer", call: TorchCall) -> Any:
+    """Record a product with ``eye - matrix`` as a difference of rows."""
+    if len(call.args) != 2 or call.kwargs:
+        return RECORD
+    matrix, rows = call.args
+    if not isinstance(rows, torch.Tensor) or rows.dim() != 2:
+        return RECORD
+    if not _is_of_nodes(tracer, matrix) or tracer.value_of(rows).static:
+        return RECORD
+    parts = _parts(tracer.value_of(matrix))
+    identities = [factor for factor, part in parts if part is None]
+    if not identities:
+        return RECORD
+    terms = [(sum(identities), rows)] if sum(identities) else []
+    for factor, part in parts:
+        if part is not None:
+            product = _do(tracer, torch.matmul, part.example, rows)
+            terms.append((factor, product))
+    total: Any = 0
+    for factor, term in terms:
+        if factor != 1:
+            term = _do(tracer, torch.mul, term, factor)
+        total = _do(tracer, torch.add, term, total)
+    return total if terms else RECORD
+
+
+def _parts(matrix: Value) -> list[tuple[float, Value | None]]:
+    """Return the terms of a matrix: factors, and None for the identity.
+
+    A matrix without the identity among its terms is one term.
+    """
+    whole: list[tuple[float, Value | None]] = [(1.0, matrix)]
+    if matrix.op == "call" and matrix.target is torch.eye:
+        rows, columns = shape_of(matrix.example)
+        return [(1.0, None)] if rows == columns else whole
+    if matrix.op != "call" or matrix.kwargs or len(matrix.args) != 2:
+        return whole
+    a, b = matrix.args
+    if matrix.target is operator.mul and isinstance(b, Value):
+        a, b = b, a
+    if not isinstance(a, Value):
+        return whole
+    found = whole
+    if isinstance(b, Value) and matrix.target is operator.sub:
+        found = _parts(a) + [(-factor, part) for factor, part in _parts(b)]
+    elif type(b) in (int, float) and b:
+        scale = {operator.mul: b, operator.truediv: 1 / b}.get(matrix.target)
+        if scale is not None:
+            found = [(scale * factor, part) for factor, part in _parts(a)]
+    return found if any(part is None for _, part in found) else whole
 
 
 @rule("addmm", "_sparse_addmm")

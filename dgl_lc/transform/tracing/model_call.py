@@ -49,6 +49,9 @@ class ModelCall:
         For a probe: the user's graphs that its graphs resemble, by name.
     limits_degrees : bool
         Whether probes have no larger degrees than the graphs of this call.
+    resembles : bool
+        Whether probes have self-loops, parallel edges and nodes without
+        incoming edges if the graphs of this call have them, and only then.
     of_edges : frozenset of str
         Names of inputs with a row for each edge, on a graph with as many edges
         as nodes.
@@ -62,6 +65,7 @@ class ModelCall:
     attributes: dict[int, str] = field(default_factory=dict)
     originals: dict[str, dgl.DGLGraph] = field(default_factory=dict)
     limits_degrees: bool = False
+    resembles: bool = False
     of_edges: frozenset[str] = frozenset()
 
     @property

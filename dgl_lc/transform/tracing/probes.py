@@ -21,6 +21,7 @@ from .bound_functions import bind_functions
 from .call_leaves import change_leaves
 from .limited_degrees import largest_degree, limited_edges
 from .model_call import ModelCall
+from .resembling_edges import facts_of, resembling_edges
 
 _PRIMES = [
     p for p in range(41, 8000) if all(p % d for d in range(2, int(p**0.5) + 1))
@@ -71,7 +72,11 @@ def make_probe(
             count = next(p for p in primes if p > wanted)
             counts = {"random": count, "no edges": 0}
             num_edges[m] = counts.get(kind, n)
-        edges = _edges(n, num_edges[m], kind, generator)
+        if call.resembles and kind == "random":
+            facts = facts_of(graph)
+            edges = resembling_edges(n, num_edges[m], facts, generator)
+        else:
+            edges = _edges(n, num_edges[m], kind, generator)
         graphs[name] = _like(graph, edges, n)
     inputs = {}
     for name, tensor in call.inputs.items():

@@ -184,9 +184,11 @@ class Recorder:
             if tensor._version != version:
                 value = self._read_again(tensor)
             if tensor.requires_grad and value.target is torch.Tensor.detach:
+                made_by = type(tensor.grad_fn).__name__.removesuffix("Backward")
                 self.refuse(
                     causes.GRADIENTS,
-                    "a custom autograd function, or reentrant checkpointing",
+                    f"a custom autograd function, or reentrant checkpointing "
+                    f"({made_by})",
                     "has a gradient of its own, which can't be followed",
                     "Write it with functions of torch, or call checkpoint "
                     "with use_reentrant=False",
@@ -202,7 +204,8 @@ class Recorder:
                     causes.GRADIENTS,
                     f"a tensor of shape {tuple(tensor.shape)}",
                     "requires gradients, but is neither a parameter of the "
-                    "model nor made by an operation that can be followed",
+                    "model nor made by an operation that can be followed (a "
+                    "function of torch.jit.script or torch.compile can't be)",
                     "Register it as a parameter, or compute it with functions "
                     "of torch and dgl.ops",
                 )

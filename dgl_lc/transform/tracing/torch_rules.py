@@ -15,6 +15,7 @@ are asked in the order of this file, those for every function last.
 
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from .. import causes
 from .followed_numbers import is_followed
 from .recorder import shape_of
 from .torch_call import TorchCall
+from .user_lines import is_users
 from .values import Guard, values_in
 
 if TYPE_CHECKING:
@@ -153,6 +155,20 @@ def called_by_dgl() -> bool:
     return False
 
 
+def _called_by_user() -> bool:
+    """Return whether the model's own code called a function of torch."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "__torch_function__":
+        frame = frame.f_back
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        seen_by = frame.f_code.co_name == "__torch_function__"
+        if not seen_by and not module.startswith("torch."):
+            break
+        frame = frame.f_back
+    return frame is not None and is_users(frame.f_code.co_filename)
+
+
 @rule("numel", "nelement")
 def _numel(tracer: "TorchTracer", call: TorchCall) -> Any:
     """Return a number of elements that is followed."""
@@ -176,13 +192,15 @@ def _to_number(tracer: "TorchTracer", call: TorchCall) -> Any:
             call.name,
             "turns a learned or random value into a Python number, and the "
             "LC version would keep the number of a probe",
-            "Compute with tensors (torch.where, masks)",
+            "Compute with tensors (torch.where, masks). If the number is only "
+            "printed, logged or asserted, leave that out of forward",
         )
     result = call.run()
-    if not any(v.data for v in used):
+    if not any(v.data for v in used) and not (used and _called_by_user()):
         return result
     value = tracer.add("call", call.function, *lifted, example=result)
-    if isinstance(result, bool):
+    if isinstance(result, bool) or not value.data:
+        # A constant may be one of the graph that was made outside of torch.
         tracer.trace.guards.append(Guard(value, result))
         return result
     if call.name in ("__int__", "__float__", "__index__"):

@@ -171,6 +171,8 @@ class Value:
             return str(self.target)
         if self.op == "refused":
             return name_of(self.target)
+        if self.op == "graph":
+            return f"g.{self.target[1]}"
         return self.op
 
     def __repr__(self) -> str:

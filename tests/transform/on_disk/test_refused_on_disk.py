@@ -59,6 +59,17 @@ def test_facts_of_the_sample_are_checked_on_the_graph(tmp_path):
     assert not (tmp_path / "s").exists()
 
 
+def test_parallel_edges_are_not_known_on_disk(task, tmp_path):
+    def body(self, g, x):
+        assert not g.is_multigraph
+        return dgl.ops.copy_u_sum(g, self.fc(x))
+
+    sample = dgl.graph((torch.arange(50), torch.arange(50).roll(1)))
+    lc = lc_transform(body_of(body), sample, task.sample_x)
+    with pytest.raises(LCError, match="not known of a graph on disk"):
+        lc.precompute(task.graph, task.features, out=tmp_path / "s")
+
+
 def body_of(code):
     """A model whose forward is a function, on a hidden layer."""
     return Model(code)

@@ -10,6 +10,7 @@ from transform.zoo import (
     OUT,
     features,
     model_of,
+    random_graph,
     weighted_graph,
 )
 
@@ -127,3 +128,48 @@ def test_other_graphs_of_some_edges_are_refused(make, words):
     with pytest.raises(LCError, match=words) as caught:
         lc_transform(model_of(body), weighted_graph(), features())
     assert "LC008" in [problem.code for problem in caught.value.problems]
+
+
+def by_pair(g):
+    return g.has_edges_between(0, 1)
+
+
+def by_loops(g):
+    nodes = g.nodes()
+    return bool(g.has_edges_between(nodes, nodes).any())
+
+
+def by_degree(g):
+    return g.in_degrees(3) > 2
+
+
+@pytest.mark.parametrize("ask", [by_pair, by_loops, by_degree])
+def test_branches_on_some_edges_are_checked_on_every_graph(ask):
+    """One probe may take another branch, whose operations are the same."""
+
+    def body(self, g, x):
+        factor = 2.0 if ask(g) else 1.0
+        return self.conv(g, self.fc(x).relu()) * factor
+
+    ring = torch.arange(60)
+    far = dgl.graph((ring, ring.roll(30)))
+    g = dgl.add_self_loop(dgl.graph(([0] * 9, [1] * 5 + [3] * 4), num_nodes=60))
+    for mine, other in ((g, far), (far, g)):
+        assert ask(mine) != ask(other)
+        with pytest.raises(LCError, match=r"LC018|LC022"):
+            lc_transform(model_of(body), mine, features()).precompute(
+                other, features()
+            )
+
+
+def test_a_branch_on_a_tensor_that_is_not_followed_is_refused():
+    def body(self, g, x):
+        # Not by the methods of a graph: this tensor is a constant.
+        source, _, _ = g._graph.edges(0, "eid")
+        h = self.conv(g, self.fc(x).relu())
+        return 2 * h if bool((source >= 0).all()) else h
+
+    with pytest.raises(LCError, match="decides what the model") as caught:
+        lc_transform(model_of(body), random_graph(), features())
+    assert caught.value.code == "LC022"
+    assert caught.value.problems[0].text.startswith("return 2 * h if")

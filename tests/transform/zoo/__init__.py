@@ -28,6 +28,7 @@ from . import (
     refused_numbers,  # noqa: F401
     row_functions,  # noqa: F401
     torch_styles,  # noqa: F401
+    types_of_nodes,  # noqa: F401
     user_functions,  # noqa: F401
 )
 from .cases import HID, IN, OUT, REFUSED, TAKEN, Case, Function, Layers, gcn

@@ -219,3 +219,32 @@ def edge_dropout_ignored_in_training():
         Function(body, drop=dgl.DropEdge(0.5), a=dglnn.GraphConv(IN, OUT)),
         options={"ignore_edge_dropout": True},
     )
+
+
+@transformed("S² x")
+def in_edges_of_all_nodes():
+    def propagate(g, h):
+        u, v = g.in_edges(g.nodes())
+        weight = g.in_degrees()[v].to(h).reciprocal().unsqueeze(1)
+        return torch.zeros_like(h).index_add(0, v, h[u] * weight)
+
+    return two_layers(propagate)
+
+
+@transformed("S² x")
+def lists_of_edges():
+    def propagate(g, h):
+        u, v = g.adj_tensors("coo")
+        return torch.zeros_like(h).index_add(0, v.long(), h[u.long()])
+
+    return two_layers(propagate)
+
+
+@transformed("S² x")
+def ids_of_edges():
+    def propagate(g, h):
+        u, v = g.edges()
+        weight = g.in_degrees()[v].to(h).rsqrt()[g.edge_ids(u, v)]
+        return dgl.ops.u_mul_e_sum(g, h, weight)
+
+    return two_layers(propagate)

@@ -219,3 +219,55 @@ def attention_on_stacked_edges():
         return dgl.ops.u_mul_e_sum(g, h, weight[:, :1])
 
     return Case(Function(body, fc=nn.Linear(IN, HID)))
+
+
+def _scalars(weights):
+    """Messages times a learned number of their type."""
+
+    def body(self, g, x, types):
+        with g.local_scope():
+            g.ndata["h"] = self.fc(x)
+            g.edata["r"] = weights(self.scales, g, types)
+            g.update_all(fn.u_mul_e("h", "r", "m"), fn.sum("m", "h"))
+            return g.ndata["h"]
+
+    scales = nn.Parameter(torch.linspace(0.5, 2, KINDS))
+    fc = nn.Linear(IN, OUT, bias=False)
+    model = Function(body, fc=fc, scales=scales)
+    return Case(model, with_types)
+
+
+@transformed("S₁ x", "S₂ x", "S₃ x", exact=True)
+def learned_number_of_each_type():
+    return _scalars(lambda scales, g, types: scales[types])
+
+
+@transformed("S₁ x", "S₂ x", "S₃ x", exact=True)
+def learned_number_of_each_type_as_a_column():
+    return _scalars(lambda scales, g, types: scales.exp()[types].view(-1, 1))
+
+
+@transformed("S₁ x", "S₂ x", "S₃ x", exact=True)
+def learned_number_of_each_type_times_weights():
+    def weights(scales, g, types):
+        fixed = g.in_degrees()[g.edges()[1]].to(scales).rsqrt()
+        return fixed * scales[types]
+
+    return _scalars(weights)
+
+
+@refused("message passing (mul, sum)", "edge weights are learned", "LC003")
+def learned_numbers_of_other_edges():
+    def weights(scales, g, types):
+        return scales[types].flip(0).reshape(g.num_edges(), 1)
+
+    return _scalars(weights)
+
+
+@refused("message passing (mul, sum)", "edge weights are learned", "LC003")
+def learned_decay_of_each_type():
+    def weights(scales, g, types):
+        age = g.in_degrees()[g.edges()[1]].to(scales)
+        return torch.exp(-age * scales[types])
+
+    return _scalars(weights)

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .cases import HID, IN, OUT, Case, Function, transformed
+from .cases import HID, IN, OUT, Case, Function, refused, transformed
 
 
 def _case(body, call=None, **parts):
@@ -176,3 +176,68 @@ def heads_joined_by_split_and_cat():
         return g.ndata.pop("h")
 
     return _case(body, head=nn.Linear(HID // 2, HID // 2))
+
+
+def _eigenvectors(g):
+    adj = g.adj_external().to_dense().to(torch.get_default_dtype())
+    return torch.linalg.eigh(adj + adj.t())
+
+
+@transformed("S x", exact=True)
+def fixed_function_of_eigenvalues():
+    def body(self, g, x):
+        values, vectors = _eigenvectors(g)
+        matrix = vectors @ torch.diag(torch.exp(-values.abs())) @ vectors.t()
+        return self.after(matrix @ self.before(x))
+
+    return _case(body, before=nn.Linear(IN, HID, bias=False))
+
+
+@refused("matmul with eigenvectors", "rows of frequencies", "LC029")
+def learned_function_of_eigenvalues():
+    def body(self, g, x):
+        values, vectors = _eigenvectors(g)
+        gain = torch.tanh(self.gain(values.unsqueeze(1)))
+        return self.after(vectors @ (gain * (vectors.t() @ self.before(x))))
+
+    return _case(body, gain=nn.Linear(1, HID))
+
+
+def _mean(g):
+    adj = g.adj_external().to_dense().to(torch.get_default_dtype())
+    return adj / adj.sum(1, keepdim=True).clamp(min=1)
+
+
+@transformed("x", "S x", "S² x")
+def laplacian_of_identity_minus_mean():
+    def body(self, g, x):
+        laplacian = torch.eye(g.num_nodes()) - _mean(g)
+        h = F.relu(laplacian @ self.before(x))
+        return torch.mm(laplacian, self.after(h))
+
+    return _case(body)
+
+
+@transformed("x", "S x", "S² x")
+def chebyshev_by_a_scaled_matrix():
+    def body(self, g, x):
+        n = g.num_nodes()
+        identity = torch.eye(n, n, dtype=x.dtype)
+        scaled = 2 * (identity - _mean(g)) / 1.5 - identity
+        first = F.relu(self.before(x))
+        second = scaled @ first
+        third = 2 * torch.matmul(scaled, second) - first
+        return self.after(first + self.more(second) - third)
+
+    return _case(body, more=nn.Linear(HID, HID))
+
+
+@transformed("S² x")
+def matrix_without_its_identity():
+    def body(self, g, x):
+        identity = torch.eye(g.num_nodes())
+        negative = (identity - _mean(g)) * 2 - 2 * identity
+        h = F.relu(negative @ self.before(x))
+        return torch.mm(negative, self.after(h))
+
+    return _case(body)

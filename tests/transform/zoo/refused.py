@@ -156,7 +156,7 @@ def node_embeddings():
     return Case(model, call)
 
 
-@refused("graph", "is made of integers", "LC016")
+@refused("g.nodes", "is made of integers", "LC016")
 def node_embeddings_by_id():
     model = Function(
         lambda self, g, x: self.a(g, x + self.embedding(g.nodes())),
