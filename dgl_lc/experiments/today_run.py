@@ -146,23 +146,25 @@ def _smooth(
 ) -> dict[str, Any]:
     """Correct, then smooth, as is best on the validation nodes."""
     rows = logits.softmax(dim=1)
-    chosen: dict[str, Any] = {}
     best = _scores(metric, logits, data)
-    for part, other in (("correction", "smoothing"),
-                        ("smoothing", "correction")):  # fmt: skip
-        before = rows
+    steps: dict[str, Any] = {"num_correction": 0, "num_smoothing": 0}
+    norms = ("both", "both")
+    chosen: dict[str, Any] = {}
+    for part in ("correction", "smoothing"):
+        before, norms_before = steps, norms
         for norm, alpha in itertools.product(NORMS, ALPHAS):
-            steps: dict[str, Any] = {
-                f"{part}_alpha": alpha,
-                f"num_{part}": _STEPS,
-                f"num_{other}": 0,
-            }
+            trial = {**before, f"{part}_alpha": alpha, f"num_{part}": _STEPS}
+            pair = (
+                (norm, norms_before[1])
+                if part == "correction"
+                else (norms_before[0], norm)
+            )
             tried = correct_and_smooth(
-                before, data.graph, data.labels, data.train, norm=norm,
-                probabilities=True, **steps,
+                rows, data.graph, data.labels, data.train, norm=pair,
+                probabilities=True, **trial,
             )  # fmt: skip
             found = _scores(metric, tried, data)
             if found["valid"] > best["valid"]:
-                best, rows = found, tried
+                best, steps, norms = found, trial, pair
                 chosen[part] = {"norm": norm, "alpha": alpha}
     return {"params": chosen, **best}

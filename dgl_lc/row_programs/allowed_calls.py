@@ -16,6 +16,7 @@ from ..nn.dropout import dropout
 from .by_training import if_training
 from .in_autocast import InAutocast
 from .stacked_rows import stack_words, take_words
+from .typed_products import typed_product
 from .written_rows import write_items, write_view
 
 #: Functions of torch that are methods of tensors too.
@@ -112,6 +113,7 @@ def _find_calls() -> Iterator[tuple[str, Callable]]:
         yield f"property.{name}", partial(_property, name=name)
     for function in (
         stack_words, take_words, write_items, write_view, if_training, dropout,
+        typed_product,
     ):  # fmt: skip
         yield f"rows.{function.__name__}", function
 

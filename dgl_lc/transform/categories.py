@@ -17,9 +17,9 @@ import torch
 from dgl import DGLError
 from torch import nn
 
+from ..row_programs.typed_products import typed_product
 from .made_values import MadeValues
 from .terms import times
-from .tracing.typed_products import typed_product
 from .tracing.values import Value, arguments_of
 
 #: Number of one-hot columns above which an embedding is refused at a word.

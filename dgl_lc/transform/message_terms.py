@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..row_programs.typed_products import typed_product
 from .edge_columns import terms_of_columns
 from .edge_tables import (
     channel_terms,
@@ -46,7 +47,6 @@ from .terms import (
     weighted,
     without_bias,
 )
-from .tracing.typed_products import typed_product
 from .tracing.values import Value, after_parts, arguments_of, replace
 
 

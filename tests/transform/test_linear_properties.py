@@ -219,8 +219,8 @@ def test_against_the_dense_filter():
 def reversed_words(monkeypatch):
     right = _Pusher._resolve
 
-    def wrong(self, value, word):
-        place = right(self, value, word)
+    def wrong(self, value, word, user):
+        place = right(self, value, word, user)
         if place.kind != "input":
             return place
         return place._replace(word=place.word[::-1])
@@ -237,8 +237,8 @@ def dropped_diagonals(monkeypatch):
 def lost_letter(monkeypatch):
     right = _Pusher._resolve
 
-    def wrong(self, value, word):
-        place = right(self, value, word)
+    def wrong(self, value, word, user):
+        place = right(self, value, word, user)
         if place.kind != "input":
             return place
         return place._replace(word=place.word[1:])

@@ -13,6 +13,7 @@ import torch
 from dgl.base import ALL, is_all
 from dgl.frame import Frame
 
+from ...row_programs.typed_products import typed_product
 from .. import causes
 from ..linearity import close
 from ..refusals import LCError
@@ -20,7 +21,6 @@ from .graph_tracer import GraphTracer
 from .mailbox import OPERATION, Mailbox
 from .recorder import hidden
 from .reduce_functions import laws_of
-from .typed_products import typed_product
 from .values import Guard
 
 _apply_edges = dgl.DGLGraph.apply_edges
