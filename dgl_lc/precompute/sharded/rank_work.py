@@ -34,6 +34,7 @@ from .edge_engine import EdgeShardEngine
 from .edge_shards import EdgeShard, cut_destinations, survey_shards
 from .layout import RankLayout, cut_columns
 from .row_exchange import RowExchange
+from .row_shards import NoRows
 from .shard_bytes import ShardSizes, rank_bytes, sorted_blocks
 
 
@@ -322,6 +323,10 @@ class EdgeWork:
 
     def run(self, sink: Sink, done: Done) -> None:
         """Give all columns of a sink to it."""
+        if sink.done == sink.last:
+            # A run was killed before it finished this part. Other ranks of
+            # the group need what this one computes.
+            sink = NoRows(sink.first, sink.last)
         with sink.columns(sink.first, sink.last):
             self._engine.column_block(sink.first, sink.last, sink, done)
 
