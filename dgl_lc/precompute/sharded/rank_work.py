@@ -173,7 +173,9 @@ class CpuWork:
 
     def close(self) -> None:
         """Give the memory back."""
-        del self._executor, self._survey
+        # Without columns to compute, cut() has made no executor.
+        vars(self).pop("_executor", None)
+        del self._survey
 
 
 class DeviceWork:
@@ -333,7 +335,9 @@ class EdgeWork:
     def close(self) -> None:
         """Give the memory back."""
         self._stack.close()
-        del self._engine, self._exchange, self._shard, self._survey
+        # Without columns to compute, cut() has made no engine.
+        vars(self).pop("_engine", None)
+        del self._exchange, self._shard, self._survey
 
 
 def kept_places(request: Request, low: int, high: int) -> torch.Tensor:
