@@ -246,7 +246,7 @@ def _delete_files(path: Path, kind: FolderKind, found: dict[str, Any]) -> None:
     A reader that has mapped the old ones keeps them. A state names the files
     until the last one is gone, so that a killed run can begin again.
     """
-    names = sorted(_names_in(found))
+    names = sorted(_names_in(found) | _names_in(_read_state(path, kind)))
     # A full disk is no reason to keep what may be deleted.
     with contextlib.suppress(OSError):
         empty = {"names": names, "files": {}, "notes": {}}
@@ -307,6 +307,18 @@ def _read_own(path: Path, kind: FolderKind) -> dict[str, Any] | None:
                     f"of {kind.format!r}: choose another folder."
                 )
             return found
+    return None
+
+
+def _read_state(path: Path, kind: FolderKind) -> dict[str, Any] | None:
+    """Our state, which a run that was killed at its end left.
+
+    It names files that were needed on the way, which the manifest does not.
+    """
+    if (path / STATE).is_file():
+        with contextlib.suppress(DGLError):
+            found = read_json(path / STATE)
+            return found if found.get("format") == kind.format else None
     return None
 
 
@@ -397,14 +409,13 @@ def _remove_leftovers(
 
 
 def remove_folder(path: Path, kind: FolderKind) -> None:
-    """Delete a folder of ours; files that others put there stay.
-
-    The manifest goes last: until then the other files are known as ours.
-    """
+    """Delete a folder of ours; files that others put there stay."""
     with locked(path):
-        names = sorted(_names_in(_read_own(path, kind)))
-        for name in (*names, *_DRAFTS, STATE, MANIFEST):
-            (path / name).unlink(missing_ok=True)
+        found = _read_own(path, kind)
+        for draft in _DRAFTS:
+            (path / draft).unlink(missing_ok=True)
+        if found is not None:
+            _delete_files(path, kind, found)
         with contextlib.suppress(OSError):
             path.rmdir()
 

@@ -18,7 +18,8 @@ from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.precompute import open_store
 from dgl_lc.storage.disk_features import DiskFeatures
 from dgl_lc.storage.disk_graph import DiskGraph
-from dgl_lc.storage.folder import locked
+from dgl_lc.storage.folder import is_whole, locked, remove_folder
+from dgl_lc.storage.hop_store import KIND
 
 EDGES = np.array([[0, 0, 1, 2, 2], [1, 1, 2, 0, 2]])
 
@@ -359,3 +360,56 @@ def test_killed_while_a_folder_is_deleted(edges, tmp_path, make, monkeypatch):
         make(edges, folder, resume=False).verify()
         count += 1
     assert count > 3
+
+
+def _killed_at_unlink(monkeypatch, number, function, *args, **options):
+    """Call a function, which is killed before it deletes a file."""
+    unlink = Path.unlink
+
+    def killed(self, missing_ok=False):
+        nonlocal number
+        if self.exists():
+            number -= 1
+            if number < 0:
+                raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        try:
+            function(*args, **options)
+        except KeyboardInterrupt:
+            return True
+    return False
+
+
+def test_a_store_that_was_killed_at_its_end_is_deleted_whole(
+    edges, tmp_path, monkeypatch
+):
+    number = whole = 0
+    folder = tmp_path / "out"
+    while _killed_at_unlink(monkeypatch, number, make_store, edges, folder):
+        # A manifest does not name the files that it no longer needs.
+        whole += is_whole(folder)
+        remove_folder(folder, KIND)
+        assert not folder.exists()
+        number += 1
+    assert whole > 1
+
+
+def test_a_store_that_is_half_deleted_is_not_whole(
+    edges, tmp_path, monkeypatch
+):
+    number = 0
+    while True:
+        folder = tmp_path / f"out{number}"
+        make_store(edges, folder)
+        if not _killed_at_unlink(
+            monkeypatch, number, remove_folder, folder, KIND
+        ):
+            break
+        names = {path.name for path in folder.iterdir()}
+        assert "rows.npy" in names or not is_whole(folder)
+        make_store(edges, folder).verify()
+        number += 1
+    assert number > 3

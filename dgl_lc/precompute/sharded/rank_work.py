@@ -34,6 +34,7 @@ from .edge_engine import EdgeShardEngine
 from .edge_shards import EdgeShard, cut_destinations, survey_shards
 from .layout import RankLayout, cut_columns
 from .row_exchange import RowExchange
+from .row_shards import NoRows
 from .shard_bytes import ShardSizes, rank_bytes, sorted_blocks
 
 
@@ -172,7 +173,9 @@ class CpuWork:
 
     def close(self) -> None:
         """Give the memory back."""
-        del self._executor, self._survey
+        # Without columns to compute, cut() has made no executor.
+        vars(self).pop("_executor", None)
+        del self._survey
 
 
 class DeviceWork:
@@ -322,13 +325,19 @@ class EdgeWork:
 
     def run(self, sink: Sink, done: Done) -> None:
         """Give all columns of a sink to it."""
+        if sink.done == sink.last:
+            # A run was killed before it finished this part. Other ranks of
+            # the group need what this one computes.
+            sink = NoRows(sink.first, sink.last)
         with sink.columns(sink.first, sink.last):
             self._engine.column_block(sink.first, sink.last, sink, done)
 
     def close(self) -> None:
         """Give the memory back."""
         self._stack.close()
-        del self._engine, self._exchange, self._shard, self._survey
+        # Without columns to compute, cut() has made no engine.
+        vars(self).pop("_engine", None)
+        del self._exchange, self._shard, self._survey
 
 
 def kept_places(request: Request, low: int, high: int) -> torch.Tensor:

@@ -10,6 +10,7 @@ from dgl import DGLError
 from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.precompute.sharded import shared_store
 from dgl_lc.ranks.group import find_ranks
+from dgl_lc.storage.write_hops import StoreWriter
 from dgl_lc.testing.run_ranks import RankErrors, run_ranks
 
 
@@ -81,6 +82,26 @@ def test_row_shards(tmp_path, size, split, stored):
             assert nodes.tolist() == list(range(rank, other.shape[1], size))
             assert torch.equal(own, other[:, rank::size])
             assert shard == (rank, size)
+
+
+def _rows_unless_killed(folder, split, rank_fails):
+    if find_ranks().rank == rank_fails:
+
+        def fail(self, counts=None):
+            raise KeyboardInterrupt("stopped")
+
+        StoreWriter.finish = fail
+    return _rows(folder, ROW_SIZES[:1], {"split": split})
+
+
+@pytest.mark.parametrize("split", ["columns", "edges"])
+def test_row_shards_that_lack_nothing_but_their_end(tmp_path, split):
+    with pytest.raises(RankErrors, match="stopped"):
+        run_ranks(2, _rows_unless_killed, tmp_path / "many", split, 1)
+    expected = _store(tmp_path / "one", ROW_SIZES[:1], {})[0]
+    found = run_ranks(2, _rows_unless_killed, tmp_path / "many", split, None)
+    for rank, [(_, rows, _)] in enumerate(found):
+        assert torch.equal(rows, expected[:, rank::2])
 
 
 def test_shards_are_opened_by_as_many_ranks(tmp_path):

@@ -15,6 +15,7 @@ from dgl_lc.precompute.sharded import rank_work
 from dgl_lc.precompute.sharded.shared_store import SharedStore
 from dgl_lc.storage import write_hops
 from dgl_lc.storage.free_disk import disk_of
+from dgl_lc.storage.write_hops import StoreWriter
 from dgl_lc.testing.run_ranks import RankErrors, run_ranks
 
 from .test_ranks import make
@@ -97,6 +98,29 @@ def test_ranks_keep_the_parts_that_a_run_has_finished(one, tmp_path):
     assert before
     for after in run_ranks(2, _resume, many):
         assert before.items() <= after.items()
+    assert same(one, many)
+
+
+def _compute_edges(folder, rank_fails=None):
+    """Share the edges; a rank fails where it finishes its first part."""
+    if dist.get_rank() == rank_fails:
+
+        def fail(self, counts=None):
+            raise KeyboardInterrupt("stopped")
+
+        StoreWriter.finish = fail
+    options = {"split": "edges", "out": folder}
+    return block_aggregate(*make(*SIZE), 2, **options).verify()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_part_whose_columns_are_all_written_is_not_added_to(
+    one, tmp_path, rank
+):
+    many = tmp_path / "many"
+    with pytest.raises(RankErrors, match="stopped"):
+        run_ranks(2, _compute_edges, many, rank)
+    run_ranks(2, _compute_edges, many)
     assert same(one, many)
 
 
