@@ -1,13 +1,15 @@
 """Measure training: the loader, LC versions and their originals, accuracy.
 
-    python benchmarks/training.py [--only loader dropout times hops accuracy]
+    python benchmarks/training.py
+        [--only loader dropout times hops hop-accuracy accuracy]
 
 loader: epochs through HopLoader, compared with batches that were gathered
 beforehand and with torch's DataLoader. dropout: our dropout on a CPU, compared
 with torch's, alone and in an epoch. times: seconds per epoch, and seconds to
 the same validation accuracy, on ogbn-arxiv's graph and on a denser one. hops:
 seconds per epoch of GPRGNN and of its LC version, with all hops of a row or
-some of them per step, in float32 and within autocast.
+some of them per step, in float32 and within autocast. hop-accuracy: what these
+options cost in accuracy, on arxiv (TAPE-P).
 accuracy: LC versions compared with their originals on small real graphs, with
 several seeds.
 """
@@ -30,8 +32,10 @@ from dgl_lc.experiments.originals import GPRGNN, with_self_loops
 from dgl_lc.experiments.train_one import train_model
 from dgl_lc.nn import LCGCN, LCGPRGNN, SGC
 from dgl_lc.nn.dropout import Dropout
-from dgl_lc.training import HopLoader
+from dgl_lc.training import HopLoader, fit, predict
 
+#: Epochs of each run in 'hop-accuracy'.
+HOP_EPOCHS = 25
 PAIRS = [("GCN", "LCGCN"), ("JKNet", "LCJKNet"), ("GPRGNN", "LCGPRGNN")]
 
 
@@ -47,7 +51,8 @@ def parse_args():
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, default=5,
-        help="number of seeds in 'accuracy' (default: %(default)s)",
+        help="number of seeds in 'accuracy' and 'hop-accuracy' "
+        "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
@@ -339,6 +344,45 @@ def bench_hops(args):
         )
 
 
+def bench_hop_accuracy(args):
+    """Print the accuracy of LCGPRGNN with drawn hops, on arxiv (TAPE-P)."""
+    path = args.data / "ogbn_arxiv.npz"
+    if not path.exists():
+        print(f"hop-accuracy: skipped, {path} does not exist")
+        return
+    data = load(path, add_reverse=True)
+    sizes = data.num_feats, 256, data.num_classes
+    hops = LCGPRGNN(*sizes).precompute(data.graph, data.feat)
+    print(
+        f"\n## Accuracy with drawn hops: arxiv (TAPE-P), hidden 256, K=5, "
+        f"{HOP_EPOCHS} epochs, mean (standard deviation) of {args.seeds} seeds",
+        flush=True,
+    )
+    for precision in ("fp32", "bf16"):
+        for count in (None, 3, 2):
+            found = []
+            for seed in range(args.seeds):
+                torch.manual_seed(seed)
+                model = LCGPRGNN(*sizes, dropout=0.2, sampled_hops=count)
+                fit(
+                    model, hops, data.labels, data.train, data.valid, lr=0.003,
+                    epochs=HOP_EPOCHS, monitor="accuracy", seed=seed,
+                    precision=precision, progress=False,
+                )  # fmt: skip
+                logits = predict(model, hops)
+                right = logits.argmax(dim=1) == data.labels
+                found.append([
+                    100 * float(right[ids].float().mean())
+                    for ids in (data.valid, data.test)
+                ])  # fmt: skip
+            mean, spread = np.mean(found, axis=0), np.std(found, axis=0)
+            print(
+                f"LCGPRGNN, hops: {count or 'all 6':5} {precision} "
+                f"validation {mean[0]:.2f} ({spread[0]:.2f}) "
+                f"test {mean[1]:.2f} ({spread[1]:.2f})", flush=True,
+            )  # fmt: skip
+
+
 def precision_of(bits):
     return torch.autocast("cpu", torch.bfloat16, enabled=bits == "bfloat16")
 
@@ -478,6 +522,7 @@ SECTIONS = {
     "dropout": bench_dropout,
     "times": bench_times,
     "hops": bench_hops,
+    "hop-accuracy": bench_hop_accuracy,
     "accuracy": bench_accuracy,
 }
 
