@@ -29,7 +29,7 @@ class Consistency:
     over passes.
 
     The authors' code differs in which nodes it takes: nodes without a label
-    alone, of which a prediction without dropout is confident, chosen anew
+    alone, of which a prediction without dropout is confident, chosen again
     every 10 or 20 epochs by a threshold that falls, such as from 0.9 to 0.8,
     after 100 or 150 epochs without this loss. Labels have a pass of their
     own. In stages of self-training the loss is this one, with T = 0.5 and a

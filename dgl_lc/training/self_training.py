@@ -62,7 +62,7 @@ def self_train(
     (`Graph Attention Multi-Layer Perceptron
     <https://arxiv.org/abs/2206.04355>`__) has soft targets, each weighted by
     its largest probability and by 0.1 to 10, and validation nodes join. Both
-    compute label features anew in each stage, from labels of both kinds.
+    compute label features again in each stage, from labels of both kinds.
 
     Parameters
     ----------
