@@ -189,8 +189,11 @@ def _add_today(parts: Commands) -> None:
         "all)")  # fmt: skip
     add_seeds_flag(parser)
     add("--trials", type=small_count, default=12,
-        help="number of trials of every model, with and without each piece "
-        "(default: %(default)s)")  # fmt: skip
+        help="number of trials of every model; each further piece has half "
+        "as many (default: %(default)s)")  # fmt: skip
+    add("--columns", type=count,
+        help="replace wider features by so many principal components "
+        "(default: no limit)")  # fmt: skip
     add(
         "--minutes",
         type=positive_float,
@@ -223,6 +226,7 @@ def _run_today(args: argparse.Namespace) -> int:
             args.data, ResultsFolder(args.out), models, args.seeds,
             args.trials, None if args.minutes is None else 60 * args.minutes,
             training_options(args) | {"precision": args.precision},
+            args.columns,
         )
     )  # fmt: skip
     return 0

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 
+import torch
 import torch.nn.functional as F
 from dgl import DGLError
 
@@ -82,6 +83,37 @@ def load_task(source: str | os.PathLike[str]) -> NodeData:
         scale = own.std(dim=0).clamp(min=1e-6)
         data.feat = (data.feat - own.mean(dim=0)) / scale
     return data
+
+
+def reduce_columns(data: NodeData, columns: int) -> None:
+    """Replace wider features by their first principal components.
+
+    Labels are not used. The components are those of all nodes, or of the
+    training nodes if the task is inductive, and are divided by one number, so
+    that the mean of their squares is one.
+
+    Parameters
+    ----------
+    data : NodeData
+        The data set, which is changed in place.
+    columns : int
+        Number of components.
+    """
+    if data.num_feats <= columns:
+        return
+    # scikit-learn takes a second to import.
+    from sklearn.decomposition import PCA
+
+    own = data.feat[data.train] if data.inductive else data.feat
+    if len(own) < columns:
+        raise DGLError(
+            f"columns={columns}: {data.name} has {len(own)} nodes to find "
+            f"them by. Take at most {len(own)}."
+        )
+    found = PCA(columns, svd_solver="randomized", random_state=0)
+    found.fit(own.numpy())
+    feat = torch.from_numpy(found.transform(data.feat.numpy())).float()
+    data.feat = feat / feat.square().mean().sqrt().clamp(min=1e-6)
 
 
 def load_named_task(source: str, results: ResultsFolder) -> NodeData:

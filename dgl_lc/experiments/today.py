@@ -1,6 +1,7 @@
 """The study of today's accuracy: the same budget for models old and new.
 
-1. Trials: every contest has the same number of them, with seed 0.
+1. Trials: every model has the same number of them, with seed 0, and half as
+   many for each further piece, which begin at the best one without it.
 2. Runs: the best trial's parameters, with seeds 1, 2, …. Predictions are
    corrected and smoothed after each run, at no further training.
 3. Self-training: of each model the contest with the best validation is run
@@ -22,7 +23,7 @@ from ..data import NodeData
 from . import today_run
 from .results_folder import ResultsFolder, slug
 from .tables import save_table
-from .tasks import fingerprint_of, load_tasks
+from .tasks import fingerprint_of, load_tasks, reduce_columns
 from .today_space import ENTRANTS, EVEN_TRIALS, Contest, contests
 from .today_tables import ablation_table, results_table, summary
 
@@ -47,12 +48,15 @@ class Today:
     seeds : int
         Number of runs of each contest, with seeds 1, 2, ….
     trials : int
-        Number of trials of each contest.
+        Number of trials of each model; half as many for each further piece.
     seconds : float or None
         No training starts after so many seconds; the same call resumes.
     training : dict
         Options of :func:`~.today_run.train_once`: epochs, patience,
         batch_size and precision.
+    columns : int or None
+        Wider features are reduced to so many columns; see
+        :func:`~.tasks.reduce_columns`.
     """
 
     sources: list[str]
@@ -62,6 +66,7 @@ class Today:
     trials: int = 12
     seconds: float | None = None
     training: dict[str, Any] = field(default_factory=dict)
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
@@ -145,8 +150,16 @@ class _Runner:
         None if all trials failed or, without ``run``, if some have no record.
         """
         best: dict[str, Any] | None = None
-        for trial in range(self.today.trials):
-            if trial < EVEN_TRIALS or best is None:
+        start, trials = None, self.today.trials
+        if contest.without is not None:
+            before = self.best_trial(contest.without, run)
+            if before is not None:
+                start = contest.extend(before["params"])
+            trials = (trials + 1) // 2
+        for trial in range(trials):
+            if start is not None and trial == 0:
+                params = start
+            elif best is None or (start is None and trial < EVEN_TRIALS):
                 params = contest.draw(trial)
             else:
                 params = contest.change(best["params"], trial)
@@ -224,6 +237,9 @@ def reproduce_today(today: Today) -> None:
     if today.trials < 1:
         raise DGLError(f"trials={today.trials} should be at least 1.")
     tasks = load_tasks(today.sources, today.results)
+    if today.columns is not None:
+        for data in tasks.values():
+            reduce_columns(data, today.columns)
     until = None
     if today.seconds is not None:
         until = time.monotonic() + today.seconds

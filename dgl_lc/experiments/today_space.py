@@ -2,10 +2,11 @@
 
 Every contest is a model with or without one of the pieces that came after the
 LC transformation: normalisation, input dropout and the residual of hop 0
-("options"), and label features ("labels"). All contests have the same number
+("options"), and label features ("labels"). All models have the same number
 of trials. The first ones are spread evenly: trial t has the same value of a
-parameter in all contests that have that parameter. Each later one changes two
-parameters of the best trial so far.
+parameter in all models that have that parameter. Each later one changes two
+parameters of the best trial so far. With a further piece, the first trial is
+the best one without that piece, and there are half as many.
 """
 
 import hashlib
@@ -146,6 +147,26 @@ class Contest:
             found |= LABELS
         found |= self.entrant.own
         return {name: values for name, values in found.items() if values}
+
+    @property
+    def without(self) -> "Contest | None":
+        """The contest without the last piece, or None if it has none."""
+        if self.labels:
+            return Contest(self.entrant, options=self.options)
+        return Contest(self.entrant) if self.options else None
+
+    def extend(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Add the first values of parameters that the last piece has.
+
+        >>> contest = Contest(ENTRANTS["SGC"], options=True)
+        >>> contest.extend({"K": 5, "lr": 0.01, "weight_decay": 0.0})
+        {'K': 5, 'lr': 0.01, 'weight_decay': 0.0, 'input_dropout': 0.0, \
+'residual': False}
+        """
+        return {
+            name: params.get(name, values[0])
+            for name, values in self.space.items()
+        }
 
     def draw(self, trial: int) -> dict[str, Any]:
         """Return the parameters of a trial; they depend on nothing else.

@@ -1,6 +1,7 @@
 """Today's study: what is run, resumed and put into tables."""
 
 import pytest
+import torch
 from dgl import DGLError
 
 from dgl_lc.experiments import today_run
@@ -31,7 +32,7 @@ def make(task, folder, **options):
     return Today([task], ResultsFolder(folder), training=SHORT, **options)
 
 
-def test_every_contest_has_the_same_budget(small_task, tmp_path, calls):
+def test_every_model_has_the_same_budget(small_task, tmp_path, calls):
     reproduce_today(make(small_task, tmp_path))
     titles = {title for title, _, _ in calls}
     assert titles == {
@@ -40,10 +41,14 @@ def test_every_contest_has_the_same_budget(small_task, tmp_path, calls):
     }  # fmt: skip
     for title in titles:
         own = [(seed, n) for name, seed, n in calls if name == title]
-        assert own[:4] == [(0, 1), (0, 1), (1, 1), (2, 1)]
+        trials = 1 if "+" in title else 2
+        own, runs = own[trials:], own[:trials]
+        assert runs == [(0, 1)] * trials
+        own, runs = own[2:], own[:2]
+        assert runs == [(1, 1), (2, 1)]
         # Two thresholds with the first seed, then the better one with the
         # others, if this contest is the best of its model.
-        assert own[4:] in ([], [(1, 2), (1, 2), (2, 2)])
+        assert own in ([], [(1, 2), (1, 2), (2, 2)])
     assert sum(stages == 2 for _, _, stages in calls) == 2 * 3
     for kind in ("results", "ablation"):
         assert (tmp_path / f"today-{kind}--synthetic.md").exists()
@@ -60,8 +65,9 @@ def test_a_study_resumes_and_more_trials_are_added(
     assert not calls
     assert capsys.readouterr().out.split("\nsynthetic: ")[-1] == shown
     reproduce_today(make(small_task, tmp_path, models=models, trials=3))
+    # Three trials instead of two, and two of each piece instead of one.
     new_trials = [title for title, seed, _ in calls if seed == 0]
-    assert len(new_trials) == 3 == len(set(new_trials))
+    assert len(new_trials) >= 3 == len(set(new_trials))
 
 
 def test_later_trials_change_the_best_one(small_task, tmp_path, monkeypatch):
@@ -86,6 +92,53 @@ def test_later_trials_change_the_best_one(small_task, tmp_path, monkeypatch):
     assert params[6:] == [
         contest.change(params[2], trial) for trial in range(6, 10)
     ]
+
+
+def test_a_further_piece_begins_at_the_best_trial_without_it(
+    small_task, tmp_path, monkeypatch
+):
+    tried = []
+
+    def train(contest, data, params, seed, **options):
+        tried.append((contest.title, params))
+        return {
+            "data": data.name, "seed": seed, "params": params, "epochs": 1,
+            "valid": 0.9 if len(tried) == 3 else 0.5, "train_seconds": 0.0,
+        }  # fmt: skip
+
+    monkeypatch.setattr(today_run, "train_once", train)
+    today = make(small_task, tmp_path, trials=4)
+    data = load_tasks(today.sources, today.results).popitem()[1]
+    contest = Contest(ENTRANTS["SIGN"], options=True, labels=True)
+    _Runner(today, data, None).best_trial(contest, run=True)
+    titles = [title for title, _ in tried]
+    assert titles == (
+        ["SIGN"] * 4 + ["SIGN + options"] * 2 + ["SIGN + options + labels"] * 2
+    )
+    options = Contest(ENTRANTS["SIGN"], options=True)
+    assert tried[4][1] == options.extend(tried[2][1])
+    assert tried[5][1] == options.change(tried[4][1], 1)
+    assert tried[6][1] == contest.extend(tried[4][1])
+    assert tried[7][1] == contest.change(tried[6][1], 1)
+
+
+def test_columns_limit_the_features(small_task, tmp_path, monkeypatch):
+    seen = []
+
+    def train(contest, data, params, seed, **options):
+        seen.append(data.feat)
+        raise DGLError("that is enough.")
+
+    monkeypatch.setattr(today_run, "train_once", train)
+    reproduce_today(make(small_task, tmp_path, columns=3))
+    wide = load_tasks([small_task], ResultsFolder(tmp_path)).popitem()[1].feat
+    centred = (wide - wide.mean(0)).double()
+    _, _, directions = torch.linalg.svd(centred, full_matrices=False)
+    want = centred @ directions[:3].T
+    want = (want / want.square().mean().sqrt()).float()
+    assert seen[0].shape == want.shape
+    # The sign of a component is not determined.
+    torch.testing.assert_close(seen[0].abs(), want.abs(), atol=1e-3, rtol=1e-3)
 
 
 def test_no_training_starts_after_the_time(small_task, tmp_path, calls, capsys):
