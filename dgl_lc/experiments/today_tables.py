@@ -67,7 +67,7 @@ def results_table(found: Sequence[Runs]) -> pd.DataFrame:
         }
         if frame.metric.iloc[0] != "accuracy":
             row["test accuracy"] = spread(frame.test_accuracy)
-        row["seconds per run"] = f"{frame.train_seconds.mean():.0f}"
+        row["CPU s per run"] = f"{frame.train_seconds.mean():.0f}"
         rows.append(row)
     return pd.DataFrame(rows)
 
