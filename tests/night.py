@@ -15,6 +15,11 @@ def cases(day: int, night: int) -> int:
     return night if NIGHT else day
 
 
+def fuzz(day: int, night: int) -> int:
+    """The number of damaged files and texts, or what ``DGL_LC_FUZZ`` says."""
+    return int(os.environ.get("DGL_LC_FUZZ", cases(day, night)))
+
+
 def pairwise(*values):
     """Combinations in which any two values of two parameters meet.
 

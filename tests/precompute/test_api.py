@@ -402,10 +402,10 @@ def test_a_plan_that_does_not_fit_is_refused():
         block_aggregate(g, x, 3, hops=[3], plan=wide, memory=memory)
 
 
-def test_real_graphs_in_both_directions(real_graph):
+def test_large_graphs_in_both_directions(large_graph):
     """Against scipy in float64."""
     sparse = pytest.importorskip("scipy.sparse")
-    g = dgl.add_reverse_edges(real_graph)
+    g = dgl.add_reverse_edges(large_graph)
     n = g.num_nodes()
     source, target = (ids.numpy() for ids in g.edges())
     a = sparse.csr_matrix((np.ones(len(source)), (target, source)), (n, n))

@@ -7,6 +7,7 @@ import torch
 from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.precompute.planning.device import (
     MOST_ENTRIES,
@@ -92,7 +93,7 @@ def enough(work, fuses=False):
     return int(str(error.value).split("memory='")[1].split("MiB")[0]) << 20
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(40, 1000))
 @given(works(), st.floats(0, 1), st.booleans())
 def test_the_peak_is_within_the_budget(work, share, fuses):
     least = enough(work, fuses)

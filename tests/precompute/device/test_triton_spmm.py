@@ -17,6 +17,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dgl_lc.precompute.device import triton_spmm
@@ -190,14 +191,14 @@ def problems(draw):
 
 
 @needs_kernel
-@settings(max_examples=30)
+@settings(max_examples=cases(10, 150))
 @given(problems(), st.sampled_from([None, 1, 3, 16, LONGEST]))
 def test_rows_are_summed_into_out(problem, longest):
     assert_sums(problem.run(longest), problem)
 
 
 @needs_kernel
-@settings(max_examples=15)
+@settings(max_examples=cases(6, 100))
 @given(problems(), st.sampled_from([None, 4]), st.data())
 def test_edge_blocks_add_up_to_the_whole(problem, longest, data):
     cut = st.integers(0, len(problem.indices))
