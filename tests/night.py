@@ -26,19 +26,29 @@ def pairwise(*values):
     At night, these are all combinations. By day, they are chosen greedily,
     and are the same in every run.
     """
-    whole = list(itertools.product(*map(list, values)))
-    if NIGHT or len(values) < 3:
-        return whole
-    sizes = [range(len(list(v))) for v in values]
-    rows = list(itertools.product(*sizes))
-    missing = {pair for row in rows for pair in _pairs(row)}
-    chosen = []
-    while missing:
-        best = max(rows, key=lambda row: len(missing & _pairs(row)))
-        missing -= _pairs(best)
-        chosen.append(best)
-    return [whole[rows.index(row)] for row in sorted(chosen)]
+    return _covering(2, values)
 
 
-def _pairs(row):
-    return set(itertools.combinations(enumerate(row), 2))
+def each(*values):
+    """Combinations in which every value is met; at night, all of them."""
+    return _covering(1, values)
+
+
+def _covering(strength, values):
+    values = [list(some) for some in values]
+    rows = list(itertools.product(*map(range, map(len, values))))
+    if not NIGHT:
+        met = {row: _parts(row, strength) for row in rows}
+        missing, rows = set().union(*met.values()), []
+        while missing:
+            best = max(met, key=lambda row: len(missing & met[row]))
+            missing -= met[best]
+            rows.append(best)
+    return [
+        tuple(some[i] for some, i in zip(values, row, strict=True))
+        for row in sorted(rows)
+    ]
+
+
+def _parts(row, strength):
+    return set(itertools.combinations(enumerate(row), strength))

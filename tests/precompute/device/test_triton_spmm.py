@@ -17,7 +17,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night import cases
+from night import cases, each
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dgl_lc.precompute.device import triton_spmm
@@ -208,8 +208,10 @@ def test_edge_blocks_add_up_to_the_whole(problem, longest, data):
 
 
 @needs_kernel
-@pytest.mark.parametrize("kind", [*FLOATS, torch.float64])
-@pytest.mark.parametrize("width", [1, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    each([*FLOATS, torch.float64], [1, 4, 8, 16, 32, 64, 128]),
+)
 def test_all_factors_together(width, kind):
     factors = ("values", "left", "right")
     degrees = [0, 5, 41, 1, 0, 16, 33]
