@@ -40,9 +40,13 @@ class Ready(NamedTuple):
     lc: LCVersion
 
 
-@functools.cache
 def ready(name: str, graph: str = "random", training: bool = False) -> Ready:
     """A model of the zoo and its LC version, made once."""
+    return _ready(name, graph, training)
+
+
+@functools.cache
+def _ready(name, graph, training):
     return transformed(name, graph, training)
 
 
