@@ -1,8 +1,14 @@
 """Graphs for the tests."""
 
+import os
+
+# Threads that wait for work give their core away: several processes test at
+# once. Without it, most of the time is spent in waiting. OpenMP reads this
+# when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import dgl_lc  # isort: skip  # first: it makes DGL importable
 import itertools
-import os
 import random
 from pathlib import Path
 
