@@ -7,7 +7,7 @@ import torch
 from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from night import cases
+from night import cases, each
 
 from dgl_lc.precompute.planning.device import (
     MOST_ENTRIES,
@@ -38,8 +38,9 @@ PAPERS = Work(
 )
 
 
-@pytest.mark.parametrize("frontier", [True, False])
-@pytest.mark.parametrize("size", [8, 16, 24, 32, 80])
+@pytest.mark.parametrize(
+    ("size", "frontier"), each([8, 16, 24, 32, 80], [True, False])
+)
 def test_papers100m(size, frontier):
     budget = size * 10**9 * 9 // 10
     work = PAPERS
