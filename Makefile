@@ -10,12 +10,18 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
 
-# Two processes: most tests keep one core busy.
-test: $(VENV)/.installed
-	$(BIN)/python -m pytest -m "not slow" -n 2
+# Two processes: most tests keep one core busy. Each takes neighbours, which
+# share what was made for the first of them.
+FAST = -m "not slow" -n 2 --dist worksteal
 
+test: $(VENV)/.installed
+	$(BIN)/python -m pytest $(FAST)
+
+# What takes longer, then all tests with many more cases: see tests/night.py.
+test-slow: export DGL_LC_TESTS = night
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest $(FAST) -o timeout=1800
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -81,8 +87,8 @@ NEEDS = matplotlib numba pandas psutil scikit-learn tqdm packaging optuna ogb
 	touch $@
 
 test-dgl2: .venv-dgl2-new/.installed .venv-dgl2-old/.installed
-	.venv-dgl2-new/bin/python -m pytest -m "not slow" -n 2
-	.venv-dgl2-old/bin/python -m pytest -m "not slow" -n 2
+	.venv-dgl2-new/bin/python -m pytest $(FAST)
+	.venv-dgl2-old/bin/python -m pytest $(FAST)
 
 # The pylint that DGL uses. It runs on Python 3.11 with a newer wrapt.
 .venv-upstream/.installed:

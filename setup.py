@@ -24,6 +24,15 @@ setup(
         "Paper": "https://arxiv.org/abs/2207.12000",
         "DGL": "https://www.dgl.ai",
     },
+    keywords=[
+        "graph neural networks",
+        "DGL",
+        "precomputation",
+        "scalability",
+        "node classification",
+        "SIGN",
+        "SGC",
+    ],
     license="Apache-2.0",
     license_files=["LICENSE"],
     packages=find_packages(include=["dgl_lc", "dgl_lc.*"]),
@@ -93,6 +102,7 @@ setup(
     entry_points={"console_scripts": ["dgl-lc = dgl_lc.cli:main"]},
     classifiers=[
         "Development Status :: 3 - Alpha",
+        "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX :: Linux",
         "Programming Language :: Python :: 3",
@@ -100,5 +110,6 @@ setup(
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
     ],
 )

@@ -46,7 +46,10 @@ LONG = ["--epochs", "100000000", "--patience", "100000000",
         "--hid-feats", "8"]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
+)
 def test_a_command_that_is_interrupted_says_so_in_one_line(number, tmp_path):
     call = ["demo", "--nodes", "200", "--epochs", "100000000", "--out",
             tmp_path / "out"]  # fmt: skip
@@ -115,7 +118,9 @@ def test_tune_says_what_it_keeps(tmp_path):
     assert list((tmp_path / "best").iterdir())
 
 
-@pytest.mark.parametrize("command", ["tune", "reproduce"])
+@pytest.mark.parametrize(
+    "command", ["tune", pytest.param("reproduce", marks=pytest.mark.slow)]
+)
 def test_workers_end_without_tracebacks(command, tmp_path):
     if command == "tune":
         call = ["tune", "SGC", "synthetic:200"]

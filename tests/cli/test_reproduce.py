@@ -43,7 +43,9 @@ def test_other_parameters_are_run_again(tmp_path, short_flags, capsys):
     assert "1 runs to do, 0 done before" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_runs_by_several_workers(tmp_path, short_flags):
+    """test_interrupt.py has workers that start, by day."""
     flags = flags_of(tmp_path, "SGC", "LCGCN")
     flags += ["--seeds", "2", "--workers", "2", *short_flags]
     assert main(["reproduce", "accuracy", *flags]) == 0

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from dgl import DGLError
+from night import fuzz
 
 from dgl_lc.data import (
     block_model,
@@ -29,7 +30,7 @@ from dgl_lc.data import (
 from dgl_lc.data.ogb import load_ogb
 from dgl_lc.testing.damage import damage, damage_packed
 
-CASES = int(os.environ.get("DGL_LC_FUZZ", "40"))
+CASES = fuzz(12, 1000)
 N = 40
 
 

@@ -9,6 +9,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.data import DiskData, prepare
 from dgl_lc.testing.folders import folder_content
@@ -97,7 +98,7 @@ odd_integers = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=cases(12, 200))
 @given(ids=st.one_of(odd_texts, odd_integers), data=st.data())
 def test_odd_ids_survive_every_format(tmp_path_factory, ids, data):
     form = data.draw(st.sampled_from(FORMATS))

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from dgl import DGLError
+from night import pairwise
 
 from dgl_lc import block_aggregate, nn
 from dgl_lc.hops import NORMS, FilterSpec, HopFeatures
@@ -185,10 +186,11 @@ def check_equal(found, expected):
 # Beside DGL's layers
 
 
-@GRAPH
-@WEIGHTED
-@EVERY_WAY
-def test_one_layer_is_dgls(layer, kind, weighted):
+@pytest.mark.parametrize(
+    ("name", "kind", "weighted"), pairwise(ALL, GRAPHS, [False, True])
+)
+def test_one_layer_is_dgls(name, kind, weighted):
+    layer = ALL[name]
     g = make_graph(kind)
     weight = make_weight(g) if weighted else None
     conv, lc = layer.dgl(), layer.plain()
@@ -200,10 +202,11 @@ def test_one_layer_is_dgls(layer, kind, weighted):
     )
 
 
-@GRAPH
-@WEIGHTED
-@EVERY
-def test_one_layer_is_dgls_on_hop_features(layer, kind, weighted):
+@pytest.mark.parametrize(
+    ("name", "kind", "weighted"), pairwise(LAYERS, GRAPHS, [False, True])
+)
+def test_one_layer_is_dgls_on_hop_features(name, kind, weighted):
+    layer = LAYERS[name]
     g = make_graph(kind)
     weight = make_weight(g) if weighted else None
     conv, lc = layer.dgl(), layer.lc()

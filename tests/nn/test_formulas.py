@@ -13,6 +13,7 @@ from model_cases import (
     make_feat,
     make_graph,
 )
+from night import cases
 
 from dgl_lc.testing.random_graphs import graphs, make_features
 
@@ -28,7 +29,7 @@ def test_output_is_that_of_the_formula(name, graph, feat):
 
 
 @given(g=graphs(max_nodes=20, max_edges=60), name=st.sampled_from([*MODELS]))
-@settings(max_examples=40)
+@settings(max_examples=cases(20, 400))
 def test_output_is_that_of_the_formula_on_any_graph(g, name):
     model = make(name)
     x = make_features(g.num_nodes(), IN, dtype=torch.float64)

@@ -13,6 +13,7 @@ from model_cases import (
     make_graph,
     sagn_output,
 )
+from night import cases
 from torch.nn import functional as F
 
 from dgl_lc import nn
@@ -71,7 +72,7 @@ def test_weights_are_those_of_the_formula(name, graph, feat):
     normalization=st.sampled_from(["batch", "layer", None]),
     num_layers=st.integers(1, 3),
 )
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 200))
 def test_training_computes_the_formula_with_statistics_of_the_batch(
     name, rows, K, columns, normalization, num_layers
 ):

@@ -9,7 +9,8 @@ import contextlib
 import dgl
 import pytest
 import torch
-from model_cases import EVERY, make, make_feat, make_graph
+from model_cases import MODELS, make, make_feat, make_graph
+from night import pairwise
 
 from dgl_lc import block_aggregate, nn
 
@@ -32,7 +33,6 @@ CASES = {
         torch.float64, torch.float32, False, 1e-5, 1e-5
     ),
 }  # fmt: skip
-EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
 
 def autocast(on):
@@ -65,9 +65,9 @@ def compare(case, made, call, rows):
         assert parameter.grad.dtype == own
 
 
-@EVERY
-@EVERY_CASE
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("name", "case", "training"), pairwise(MODELS, CASES, [False, True])
+)
 def test_models_compute_in_any_precision(name, case, training):
     def made():
         model = make(name).train(training)

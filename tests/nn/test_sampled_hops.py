@@ -7,6 +7,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.nn import LCGPRGNN
 from dgl_lc.nn import sampled_hops as module
@@ -18,7 +19,7 @@ weights_of_hops = st.lists(
 
 
 @given(weights=weights_of_hops, data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=cases(30, 1000))
 def test_chances_sum_to_the_number_of_hops_and_none_is_above_one(weights, data):
     count = data.draw(st.integers(1, len(weights)))
     weights = torch.tensor(weights)
@@ -48,7 +49,7 @@ def every_start(chance, count):
 
 
 @given(weights=weights_of_hops, data=st.data())
-@settings(max_examples=50)
+@settings(max_examples=cases(20, 500))
 def test_the_estimate_is_exact_in_expectation(weights, data):
     """Over all that can be drawn, of any function of the rows."""
     count = data.draw(st.integers(1, len(weights)))

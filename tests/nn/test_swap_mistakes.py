@@ -9,6 +9,7 @@ import pytest
 import torch
 from dgl import DGLError
 from dgl.nn import EdgeWeightNorm
+from night import pairwise
 from torch import nn
 
 from dgl_lc import block_aggregate
@@ -209,9 +210,10 @@ def test_a_graph_on_disk_has_weights_too(g, x, w, tmp_path):
 # Memory
 
 
-@pytest.mark.parametrize("kind", ["hops", "store", "list", "tensor"])
-@pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "name", "K"),
+    pairwise(["hops", "store", "list", "tensor"], LAYERS, [2, 3]),
+)
 def test_outputs_are_new_memory(name, kind, K, g, x, tmp_path):
     layer = LAYERS[name]
     out = tmp_path / "s" if kind == "store" else None

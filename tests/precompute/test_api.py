@@ -11,6 +11,7 @@ import torch
 from dgl import DGLError
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from night import pairwise
 
 from dgl_lc.data import power_law_graph
 from dgl_lc.precompute import block_aggregate, plan
@@ -232,10 +233,12 @@ def test_nan_and_inf_travel_along_edges_only(bad, self_loop):
         assert touched == reached
 
 
-@pytest.mark.parametrize("formats", ["coo", "csc"])
-@pytest.mark.parametrize("blocks", [1, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(
+    ("formats", "blocks", "weighted", "dtype"),
+    pairwise(
+        ["coo", "csc"], [1, 3], [False, True], [torch.float32, torch.float16]
+    ),
+)
 def test_a_hub_is_split_and_right(formats, blocks, weighted, dtype):
     """A row of 100,000 edges, more than three chunks."""
     m = 100_000
@@ -402,10 +405,10 @@ def test_a_plan_that_does_not_fit_is_refused():
         block_aggregate(g, x, 3, hops=[3], plan=wide, memory=memory)
 
 
-def test_real_graphs_in_both_directions(real_graph):
+def test_large_graphs_in_both_directions(large_graph):
     """Against scipy in float64."""
     sparse = pytest.importorskip("scipy.sparse")
-    g = dgl.add_reverse_edges(real_graph)
+    g = dgl.add_reverse_edges(large_graph)
     n = g.num_nodes()
     source, target = (ids.numpy() for ids in g.edges())
     a = sparse.csr_matrix((np.ones(len(source)), (target, source)), (n, n))

@@ -14,6 +14,7 @@ from dgl import DGLError
 from dgl.base import DGLWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.hops import NORMS
@@ -69,7 +70,7 @@ def test_more_hops_are_computed_from_the_last_one(g, x, tmp_path, monkeypatch):
     assert folder_content(tmp_path / "t") == folder_content(tmp_path / "full")
 
 
-@settings(max_examples=30)
+@settings(max_examples=cases(12, 300))
 @given(
     graphs(), st.integers(1, 40), st.integers(0, 3), st.sampled_from(DTYPES),
     st.sampled_from(NORMS), st.booleans(), st.booleans(), st.integers(0, 99),

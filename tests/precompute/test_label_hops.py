@@ -12,6 +12,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.data import build_disk_graph
 from dgl_lc.hops import NORMS
@@ -102,13 +103,13 @@ def sees_own_label(g, labels, train, options):
     return False
 
 
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 300))
 @given(tasks())
 def test_a_node_never_sees_its_own_label(task):
     assert not sees_own_label(*task)
 
 
-@settings(max_examples=25)
+@settings(max_examples=cases(12, 300))
 @given(tasks())
 def test_rows_are_those_of_the_definition(task):
     g, labels, train, options = task

@@ -1,6 +1,6 @@
 """``memory=`` is a promise: what is resident stays below it.
 
-Each process runs a few random calls. DGL_LC_MEMORY_CASES sets how many (8),
+Each process runs a few random calls. DGL_LC_MEMORY_CASES sets how many,
 DGL_LC_MEMORY_SEED the first one's seed.
 """
 
@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from night import cases
 
 import dgl_lc
 from dgl_lc.testing.peak_memory import LIVE
 
-CASES = int(os.environ.get("DGL_LC_MEMORY_CASES", "8"))
+CASES = int(os.environ.get("DGL_LC_MEMORY_CASES", cases(3, 40)))
 SEED = int(os.environ.get("DGL_LC_MEMORY_SEED", "0"))
 
 

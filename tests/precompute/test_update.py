@@ -8,6 +8,7 @@ from dgl import DGLError
 from dgl.base import DGLWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.hops import NORMS, FilterSpec
@@ -91,7 +92,7 @@ specs = st.builds(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=cases(40, 1000))
 @given(changed_graphs(), specs, st.integers(0, 3), st.integers(0, 99))
 def test_the_rows_that_change_are_found_exactly(case, spec, K, seed):
     graphs, weights = case
@@ -147,7 +148,7 @@ def changed_rows(old, new, changed_features, K, spec):
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(15, 300))
 @given(
     changed_graphs(), specs, st.integers(0, 3), st.integers(0, 99),
     st.sampled_from(["all", "some", "last hop"]),

@@ -7,6 +7,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.data import build_disk_graph
 from dgl_lc.nn import LCGCN
@@ -47,7 +48,7 @@ def small(tmp_path):
     return on_disk(tmp_path, g, rng.random(400, dtype=np.float32))
 
 
-@settings(max_examples=40)
+@settings(max_examples=cases(15, 300))
 @given(
     g=graphs(),
     width=st.sampled_from([1, 3, 8, 33]),

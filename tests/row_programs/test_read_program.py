@@ -3,7 +3,6 @@
 import copy
 import functools
 import json
-import os
 import sys
 
 import dgl
@@ -13,6 +12,7 @@ import torch.nn.functional as F
 from dgl.nn import GraphConv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import fuzz
 from torch import nn
 
 from dgl_lc import lc_transform
@@ -20,7 +20,7 @@ from dgl_lc.row_programs.allowed_calls import CALLS, find_call
 from dgl_lc.row_programs.read_program import read_program
 from dgl_lc.row_programs.write_program import write_program
 
-FUZZ = int(os.environ.get("DGL_LC_FUZZ", "300"))
+FUZZ = fuzz(60, 3000)
 
 #: Names of what a file may try to reach.
 NAMES = [

@@ -12,6 +12,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.storage import assemble_hops
@@ -50,7 +51,7 @@ def test_no_page_of_the_file_has_two_writers(rows, hops, columns, writers):
     assert (np.diff(starts) >= 0).all()
 
 
-@settings(max_examples=15)
+@settings(max_examples=cases(8, 150))
 @given(
     st.integers(1, 400), st.integers(1, 3), st.integers(1, 40),
     st.integers(1, 5), st.integers(0, 99),

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from dgl import DGLError
+from night import fuzz
 
 from dgl_lc import block_aggregate
 from dgl_lc.data import DiskData, build_disk_graph, prepare_ogb, write_features
@@ -28,7 +29,7 @@ from dgl_lc.storage.disk_graph import DiskGraph
 from dgl_lc.testing.folders import edit_manifest
 from dgl_lc.training import HopLoader
 
-CASES = int(os.environ.get("DGL_LC_FUZZ", "60"))
+CASES = fuzz(15, 1000)
 
 
 def random_edges(n=50, m=200):

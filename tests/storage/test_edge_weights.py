@@ -1,7 +1,6 @@
 """Edge weights of graphs on disk: sorted with their edges, checked, kept."""
 
 import gzip
-import os
 import random
 import re
 import warnings
@@ -13,6 +12,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
+from night import fuzz
 
 from dgl_lc.data import build_disk_graph
 from dgl_lc.storage.disk_graph import DiskGraph
@@ -23,7 +23,7 @@ from dgl_lc.storage.sort_memory import Budget
 from dgl_lc.testing.damage import damage
 from dgl_lc.testing.random_graphs import graphs
 
-CASES = int(os.environ.get("DGL_LC_FUZZ", "60"))
+CASES = fuzz(15, 1000)
 #: As the version before weights wrote it.
 KEY_WITHOUT_WEIGHTS = (
     "c537ca3c0fe08bcb35d89780f13c1ed1aaebca036349353fbffb87fab73e88c8"

@@ -14,6 +14,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given
 from hypothesis import strategies as st
+from night import pairwise
 
 from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.precompute import (
@@ -44,11 +45,14 @@ def x():
     return torch.randn(60, 40, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize("dtype", [
-    torch.float32, torch.float64, torch.float16, torch.bfloat16
-])  # fmt: skip
-@pytest.mark.parametrize("nodes", [None, [5, 3, 59, 5]])
-@pytest.mark.parametrize("hops", [None, [2], [0, 3]])
+@pytest.mark.parametrize(
+    ("dtype", "nodes", "hops"),
+    pairwise(
+        [torch.float32, torch.float64, torch.float16, torch.bfloat16],
+        [None, [5, 3, 59, 5]],
+        [None, [2], [0, 3]],
+    ),
+)
 def test_a_store_is_the_result_in_memory(g, x, tmp_path, dtype, nodes, hops):
     options = {"nodes": nodes, "hops": hops, "dtype": dtype}
     expected = block_aggregate(g, x, 3, **options)
@@ -413,9 +417,10 @@ def on_disk(g, x, tmp_path):
     return graph, feat
 
 
-@pytest.mark.parametrize("nodes", [None, [5, 3, 59, 5]])
-@pytest.mark.parametrize("hops", [None, [0], [3]])
-@pytest.mark.parametrize("norm", ["both", "left"])
+@pytest.mark.parametrize(
+    ("nodes", "hops", "norm"),
+    pairwise([None, [5, 3, 59, 5]], [None, [0], [3]], ["both", "left"]),
+)
 def test_a_graph_on_disk(g, x, on_disk, tmp_path, nodes, hops, norm):
     options = {"nodes": nodes, "hops": hops, "norm": norm}
     expected = block_aggregate(g, x, 3, **options)

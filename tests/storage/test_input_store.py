@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from dgl import DGLError
+from night import pairwise
 
 from dgl_lc.nn import FSGNN, LCH2GCN
 from dgl_lc.precompute import block_aggregate, open_store
@@ -41,10 +42,10 @@ def make(kind, **options):
     return kind(12, 8, 3, **{"K": 2, **options})
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("K", [0, 1, 2])
-@pytest.mark.parametrize("nodes", [None, NODES])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("kind", "K", "nodes", "dtype"),
+    pairwise(MODELS, [0, 1, 2], [None, NODES], [torch.float32, torch.bfloat16]),
+)
 def test_a_store_is_the_result_in_memory(g, x, tmp_path, kind, K, nodes, dtype):
     model = make(kind, K=K)
     expected = model.precompute(g, x, nodes=nodes, dtype=dtype)

@@ -15,6 +15,7 @@ from dgl import DGLError
 from dgl.nn import LabelPropagation
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.data import block_model, build_disk_graph
 from dgl_lc.precompute.propagate import propagate
@@ -75,7 +76,7 @@ def make(n=40, m=160, classes=5, seed=0):
     return logits.double(), g, labels, train
 
 
-@settings(max_examples=20)
+@settings(max_examples=cases(10, 200))
 @given(
     graphs(max_nodes=25, max_edges=90), st.integers(1, 7),
     st.sampled_from([None, 0.5, 1.5]), st.integers(0, 3), st.integers(0, 3),

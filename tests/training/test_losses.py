@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 from sklearn.utils.class_weight import compute_class_weight
 from tiny_task import DATA, DEEP, SPLIT, make
 from torch import nn
@@ -115,7 +116,7 @@ def targets(values, **parts):
     return Targets(values, **parts)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(20, 400), deadline=None)
 @given(
     rows=st.integers(1, 9), classes=st.integers(2, 5),
     seed=st.integers(0, 1000), cut=st.integers(0, 9),

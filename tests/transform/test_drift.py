@@ -16,6 +16,8 @@ from transform.zoo import (
     model_of,
     random_graph,
     randomised,
+    ready,
+    transformed,
 )
 
 from dgl_lc import LCError, lc_transform
@@ -29,17 +31,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*lambda_max"),
 ]
 NODES = torch.tensor([5, 0, 59])
-
-
-def transformed(name, **options):
-    torch.manual_seed(0)
-    case = TAKEN[name].make()
-    args, kwargs = case.call(random_graph(), features())
-    randomised(case.model).double().eval()
-    options = {**case.options, **options}
-    return case.model, args, kwargs, lc_transform(
-        case.model, *args, **kwargs, **options
-    )  # fmt: skip
 
 
 def outputs(output):
@@ -60,7 +51,7 @@ _DROP_EDGES = {"ignored_drop_edge"}
 
 @pytest.mark.parametrize("name", [n for n in TAKEN if n not in _DROP_EDGES])
 def test_the_difference_is_that_of_the_outputs(name):
-    model, args, kwargs, lc = transformed(name)
+    model, args, kwargs, lc = ready(name)
     whole = lc.drift()
     relative, mine, its = expected(model, args, kwargs, lc)
     assert whole.relative == pytest.approx(relative, rel=1e-5, abs=1e-9)
@@ -99,7 +90,8 @@ def all_swapped(lc):
 
 
 def test_a_folded_polynomial_is_swapped_as_one_filter():
-    _, args, kwargs, lc = transformed("appnp", fold=True)
+    model, args, kwargs, _ = ready("appnp")
+    lc = lc_transform(model, *args, **kwargs, fold=True)
     with torch.no_grad():
         mine = lc.module(*lc.precompute(*args, **kwargs))
     torch.testing.assert_close(all_swapped(lc), mine, rtol=1e-5, atol=1e-6)

@@ -11,6 +11,7 @@ from dgl import function as fn
 from dgl import nn as dglnn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 from torch import nn
 from transform.zoo import (
     HID,
@@ -177,7 +178,7 @@ def make(name):
 
 
 @EVERY
-@settings(max_examples=4)
+@settings(max_examples=cases(2, 40))
 @given(g=graphs(max_nodes=20, max_edges=60), seed=st.integers(0, 99))
 def test_linear_models_are_equal_on_any_graph(name, g, seed):
     if g.num_edges() < 2:

@@ -9,6 +9,7 @@ import torch
 from dgl import function as fn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 from torch import nn
 from transform.zoo import IN, OUT, permutation_graph, random_graph
 
@@ -196,7 +197,7 @@ layer = st.tuples(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=cases(8, 100), deadline=None)
 @given(layers=st.tuples(layer, layer), linear_first=st.booleans())
 def test_two_layers_of_polynomials(layers, linear_first):
     g, x = random_graph(), make_features(60, IN, 1, torch.float64)

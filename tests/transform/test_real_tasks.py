@@ -7,6 +7,7 @@ import torch
 
 import dgl_lc.nn as lcnn
 from dgl_lc import lc_transform
+from dgl_lc.data import block_model
 from dgl_lc.data.files import load_npz
 from dgl_lc.experiments import originals
 from dgl_lc.training import fit, predict
@@ -38,13 +39,16 @@ def scores(data, original, module, seeds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["cora", "pubmed"])
+@pytest.mark.parametrize("name", ["generated", "cora", "pubmed"])
 @pytest.mark.parametrize("kind", ["GCN", "JKNet"])
-def test_accuracy_is_that_of_the_lc_module(name, kind, shared_data):
-    path = shared_data / f"{name}.npz"
-    if not path.exists():
-        pytest.skip(f"{path.name} is not at hand")
-    data = load_npz(path, add_reverse=True)
+def test_accuracy_is_that_of_the_lc_module(name, kind, request):
+    if name == "generated":
+        data = block_model(2_000, num_feats=32)
+    else:
+        path = request.getfixturevalue("shared_data") / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"{path.name} is not at hand")
+        data = load_npz(path, add_reverse=True)
     sizes = data.num_feats, 64, data.num_classes
     original, module = {
         "GCN": (

@@ -3,16 +3,15 @@
 import copy
 import pickle
 
-import dgl
 import pytest
 import torch
 from transform.zoo import (
     REFUSED,
     TAKEN,
     features,
-    permutation_graph,
+    lent,
     random_graph,
-    randomised,
+    ready,
 )
 
 from dgl_lc import LCError, lc_transform
@@ -25,15 +24,6 @@ pytestmark = [
     pytest.mark.usefixtures("double_precision"),
     pytest.mark.filterwarnings("ignore:.*lambda_max"),
 ]
-
-
-def transformed(name, g, x):
-    torch.manual_seed(0)
-    case = TAKEN[name].make()
-    args, kwargs = case.call(g, x)
-    randomised(case.model).to(x.dtype).eval()
-    lc = lc_transform(case.model, *args, **kwargs, **case.options)
-    return case, args, kwargs, lc
 
 
 def plain_inputs(lc, model, args, kwargs):
@@ -54,8 +44,7 @@ def test_no_model_of_the_zoo_was_lost():
 
 @EVERY
 def test_batches_are_rows_of_the_whole(name):
-    g, x = random_graph(), features()
-    _, args, kwargs, lc = transformed(name, g, x)
+    _, args, kwargs, lc = ready(name)
     inputs = lc.precompute(*args, **kwargs)
     ids = torch.tensor([7, 0, 59, 7, 3])
     with torch.no_grad():
@@ -99,15 +88,11 @@ _WEIGHTED = {
 )
 def test_equal_on_a_permutation_graph(name):
     """One edge in, one out: aggregation commutes with everything."""
-    g = permutation_graph()
-    if name in _WITH_LOOPS:
-        nodes = torch.arange(g.num_nodes())
-        g = dgl.graph((nodes, nodes))
-    x = features()
-    case, args, kwargs, lc = transformed(name, g, x)
+    graph = "loops" if name in _WITH_LOOPS else "permutation"
+    model, args, kwargs, lc = ready(name, graph)
     with torch.no_grad():
-        expected = first(case.model(*args, **kwargs))
-    found = first(lc.module(*plain_inputs(lc, case.model, args, kwargs)))
+        expected = first(model(*args, **kwargs))
+    found = first(lc.module(*plain_inputs(lc, model, args, kwargs)))
     torch.testing.assert_close(found, expected)
     engine = lc.precompute(*args, **kwargs)
     torch.testing.assert_close(first(lc.module(*engine)), expected)
@@ -115,9 +100,8 @@ def test_equal_on_a_permutation_graph(name):
 
 @EVERY
 def test_the_engine_computes_what_dgl_does(name):
-    g, x = random_graph(), features()
-    case, args, kwargs, lc = transformed(name, g, x)
-    plain = plain_inputs(lc, case.model, args, kwargs)
+    model, args, kwargs, lc = ready(name)
+    plain = plain_inputs(lc, model, args, kwargs)
     for mine, its in zip(lc.precompute(*args, **kwargs), plain, strict=True):
         torch.testing.assert_close(mine, its)
     nodes = torch.tensor([5, 0, 59])
@@ -128,9 +112,8 @@ def test_the_engine_computes_what_dgl_does(name):
 
 @EVERY
 def test_parameters_and_state_are_the_models(name):
-    g, x = random_graph(), features()
-    case, _, _, lc = transformed(name, g, x)
-    mine, its = lc.module.state_dict(), case.model.state_dict()
+    model, _, _, lc = ready(name)
+    mine, its = lc.module.state_dict(), model.state_dict()
     assert list(mine) == list(its)
     for key, tensor in its.items():
         assert mine[key].data_ptr() == tensor.data_ptr()
@@ -139,20 +122,20 @@ def test_parameters_and_state_are_the_models(name):
 
 @EVERY
 def test_train_and_evaluation_differ_only_where_the_model_does(name):
-    g, x = random_graph(), features()
-    case, args, kwargs, lc = transformed(name, g, x)
+    model, args, kwargs, lc = ready(name)
     inputs = lc.precompute(*args, **kwargs)
-    lc.module.train()
-    first(lc.module(*inputs)).sum().backward()
-    used = [p for p in lc.module.parameters() if p.grad is not None]
-    assert len(used) == len(list(case.model.parameters()))
-    lc.module.eval()
-    assert not case.model.training or not list(case.model.children())
+    with lent(lc.module):
+        lc.module.train()
+        first(lc.module(*inputs)).sum().backward()
+        used = [p for p in lc.module.parameters() if p.grad is not None]
+        assert len(used) == len(list(model.parameters()))
+        lc.module.eval()
+        assert not model.training or not list(model.children())
 
 
 @EVERY
 def test_transformed_to_the_inputs_that_the_zoo_says(name):
-    _, _, _, lc = transformed(name, random_graph(), features())
+    lc = ready(name).lc
     assert tuple(map(str, lc.inputs)) == TAKEN[name].inputs
     assert lc.report.exact == TAKEN[name].exact
 

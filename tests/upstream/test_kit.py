@@ -138,8 +138,11 @@ def ufmt(text):
     return core.ufmt_string(path, text, Config(), black_config=mode)
 
 
+# The formatter takes a second for a hundred lines.
 @pytest.mark.parametrize(
-    "path", [*PLAIN, *FILES], ids=lambda path: Path(path).name
+    "path",
+    [*(pytest.param(path, marks=pytest.mark.slow) for path in PLAIN), *FILES],
+    ids=lambda path: Path(path).name,
 )
 def test_the_format_is_that_of_dgl(path):
     text = FILES[path] if path in FILES else path.read_text()
@@ -152,6 +155,7 @@ def test_another_format_would_be_found():
     assert ufmt(text) == wanted
 
 
+@pytest.mark.slow
 def test_the_new_tests_pass_on_the_installed_dgl(checkout, tmp_path, capsys):
     """And tests that fail only with our lines are told from the others."""
     assert make.main([str(checkout)]) == 0

@@ -125,6 +125,13 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         "mixes nodes, and a mini-batch has only some of them",
         "Move it out of the model, and apply it to the output",
     )
+    refused = list(refused_functions())
+    known = _modules_by_name(
+        {
+            "segment_reduce", "graph", "vmap_impl", *DERIVED, *BY_IDS,
+            *(name for _, name, *_ in refused),
+        }
+    )  # fmt: skip
     yield HeteroGraphIndex, "is_multigraph", MessageTracer.is_multigraph
     for name in MATH:
         if hasattr(math, name):
@@ -152,7 +159,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         "Aggregate on the graph, with update_all or dgl.ops.copy_u_sum; apply "
         "a readout to the output of the model",
     )
-    for module in _modules_with("segment_reduce", _segment.segment_reduce):
+    for module in known("segment_reduce", _segment.segment_reduce):
         if module is not _segment:
             yield module, "segment_reduce", segments
     call = nn.Module.__call__
@@ -186,7 +193,7 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
         derive = _derive(name, getattr(dgl, name))
         if hasattr(dgl.DGLGraph, name):
             yield dgl.DGLGraph, name, derive
-        for module in _modules_with(name, getattr(dgl, name)):
+        for module in known(name, getattr(dgl, name)):
             yield module, name, derive
     by_ids = dict.fromkeys(BY_IDS, MessageTracer.derive_by_ids)
     by_ids["graph"] = MessageTracer.graph_of_ends
@@ -195,34 +202,41 @@ def _patches() -> Iterator[tuple[Any, str, Callable]]:
     derive = _derive("edge_subgraph", original, by_ids["edge_subgraph"])
     yield dgl.DGLGraph, "edge_subgraph", derive
     for name, how in by_ids.items():
-        for module in _modules_with(name, getattr(dgl, name)):
+        for module in known(name, getattr(dgl, name)):
             yield module, name, _derive(name, getattr(dgl, name), how)
     for name in _CHANGES:
         yield dgl.DGLGraph, name, _changed(name)
-    for owner, name, cause, *words in refused_functions():
-        for module in _modules_with(name, getattr(owner, name)):
+    for owner, name, cause, *words in refused:
+        for module in known(name, getattr(owner, name)):
             yield module, name, _refusal(cause, *words)
     cause, *words = ATTENTION_OF_A_GRAPH
     yield MultiHeadAttention, "forward", _refusal(cause, *words)
     rows = getattr(sys.modules.get("torch._functorch.apis"), "vmap_impl", None)
     if rows is not None:
-        for module in _modules_with("vmap_impl", rows):
+        for module in known("vmap_impl", rows):
             yield module, "vmap_impl", partial(call_on_all_rows, rows)
     yield transforms.DropEdge, "__call__", _drop_edges
     for transform in computed_graphs():
         yield transform, "__call__", _compute(transform)
 
 
-def _modules_with(name: str, function: Callable) -> list[Any]:
-    """Return the modules that know a function of DGL by this name.
+def _modules_by_name(names: set[str]) -> Callable[[str, Any], list[Any]]:
+    """Find the modules that know functions of DGL by these names.
 
-    A model's module may have one: ``from dgl import reverse``.
+    A model's module may have one: ``from dgl import reverse``. Returns a
+    function of a name and a function; it gives the modules. There are
+    thousands of modules, so all names are looked for at once.
     """
-    return [
-        module
-        for module in list(sys.modules.values())
-        if getattr(module, "__dict__", {}).get(name) is function
-    ]
+    found: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
+    for module in list(sys.modules.values()):
+        known = getattr(module, "__dict__", {})
+        for name in known.keys() & names:
+            found[name].append((module, known[name]))
+
+    def modules(name: str, function: Any) -> list[Any]:
+        return [module for module, value in found[name] if value is function]
+
+    return modules
 
 
 @cache

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from night import pairwise
 
 from dgl_lc._common.dtypes import VALUE_TYPES
 from dgl_lc._common.rows import bits, empty
@@ -27,10 +28,10 @@ def test_tiles_cover_every_column_with_widths_of_the_menu(width, kind):
     assert columns == set(range(width))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("kind", VALUE_TYPES)
-@pytest.mark.parametrize("lines", [False, True])
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("width", "kind", "lines", "stream"),
+    pairwise(WIDTHS, VALUE_TYPES, [False, True], [False, True]),
+)
 def test_a_tile_is_summed_and_nothing_else_written(width, kind, lines, stream):
     if width > max_width(kind):
         width = max_width(kind)

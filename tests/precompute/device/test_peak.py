@@ -7,6 +7,7 @@ import torch
 from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from night import cases, each
 
 from dgl_lc.precompute.planning.device import (
     MOST_ENTRIES,
@@ -37,8 +38,9 @@ PAPERS = Work(
 )
 
 
-@pytest.mark.parametrize("frontier", [True, False])
-@pytest.mark.parametrize("size", [8, 16, 24, 32, 80])
+@pytest.mark.parametrize(
+    ("size", "frontier"), each([8, 16, 24, 32, 80], [True, False])
+)
 def test_papers100m(size, frontier):
     budget = size * 10**9 * 9 // 10
     work = PAPERS
@@ -92,7 +94,7 @@ def enough(work, fuses=False):
     return int(str(error.value).split("memory='")[1].split("MiB")[0]) << 20
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(40, 1000))
 @given(works(), st.floats(0, 1), st.booleans())
 def test_the_peak_is_within_the_budget(work, share, fuses):
     least = enough(work, fuses)

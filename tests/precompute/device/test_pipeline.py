@@ -10,6 +10,7 @@ import torch
 from dgl import DGLError
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from device.common import (
     compute,
@@ -32,7 +33,7 @@ from dgl_lc.testing.random_graphs import graphs, make_features
 from dgl_lc.testing.simulated_device import SimulatedDevice
 
 
-@settings(max_examples=300)
+@settings(max_examples=cases(80, 3000))
 @given(
     g=graphs(),
     d=st.integers(1, 40),
@@ -235,12 +236,12 @@ def test_the_type_of_sums_is_found_out():
     assert not pipeline.sums_in_float32(Old(1 << 26), torch.bfloat16)
 
 
-def test_equals_the_engine_on_a_real_graph(real_graph):
-    x = make_features(real_graph.num_nodes(), 24)
-    nodes = torch.arange(0, real_graph.num_nodes(), 50)
-    wanted = block_aggregate(real_graph, x, 3, nodes=nodes)
+def test_equals_the_engine_on_a_large_graph(large_graph):
+    x = make_features(large_graph.num_nodes(), 24)
+    nodes = torch.arange(0, large_graph.num_nodes(), 50)
+    wanted = block_aggregate(large_graph, x, 3, nodes=nodes)
     found = compute(
-        real_graph, x, 3, SimulatedDevice(100 << 20), 60 << 20, nodes=nodes
+        large_graph, x, 3, SimulatedDevice(100 << 20), 60 << 20, nodes=nodes
     )
     for hop in range(4):
         assert torch.allclose(found[hop], wanted[hop], rtol=1e-4, atol=1e-5)

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 
 from dgl_lc.transform.drawing.box_layout import lay_out
 from dgl_lc.transform.drawing.layers import make_layers
@@ -41,7 +42,7 @@ def curve(path):
             yield x + (next_x - x) * across, down
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=cases(60, 2000), deadline=None)
 @given(pictures())
 def test_boxes_are_apart_and_arrows_run_through_none(picture):
     sizes, arrows, lowest = picture
@@ -77,13 +78,13 @@ def test_boxes_are_apart_and_arrows_run_through_none(picture):
                 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(25, 500), deadline=None)
 @given(pictures())
 def test_same_boxes_get_same_places(picture):
     assert lay_out(*picture) == lay_out(*picture)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=cases(25, 500), deadline=None)
 @given(pictures())
 def test_arrows_go_down_and_boxes_are_not_above_their_first_layer(picture):
     sizes, arrows, lowest = picture

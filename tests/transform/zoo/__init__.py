@@ -42,6 +42,7 @@ from .inputs import (
     transform_body,
     weighted_graph,
 )
+from .ready import lent, ready, transformed
 
 __all__ = [
     "HID",
@@ -54,11 +55,14 @@ __all__ = [
     "Layers",
     "features",
     "gcn",
+    "lent",
     "looped_graph",
     "model_of",
     "permutation_graph",
     "random_graph",
     "randomised",
+    "ready",
     "transform_body",
+    "transformed",
     "weighted_graph",
 ]
