@@ -120,8 +120,7 @@ def _cut_chunks(
             weight = stop - start + 1
             whole = stop <= end and weight <= CAPACITY
             if first < position and (not whole or load + weight > CAPACITY):
-                table[count, :] = (first, position, begin, end, -1)
-                count += 1
+                count = _write(table, count, first, position, begin, end, -1)
                 first, load = position, 0
             if whole:
                 load += weight
@@ -135,10 +134,31 @@ def _cut_chunks(
                     open_row = position
             position += 1
         if first < position:
-            table[count, :] = (first, position, begin, end, -1)
-            count += 1
+            count = _write(table, count, first, position, begin, end, -1)
     starts[blocks] = count
     return count, slots
+
+
+@jit
+def _write(
+    table: np.ndarray,
+    count: int,
+    first: int,
+    last: int,
+    from_edge: int,
+    to_edge: int,
+    slot: int,
+) -> int:
+    """Write a chunk; return how many there are then.
+
+    Assigning a tuple to a row would take Numba seconds to compile.
+    """
+    table[count, FIRST] = first
+    table[count, LAST] = last
+    table[count, FROM_EDGE] = from_edge
+    table[count, TO_EDGE] = to_edge
+    table[count, SLOT] = slot
+    return count + 1
 
 
 @jit
@@ -155,8 +175,7 @@ def _split(
     while edge < stop:
         # One place is left for the row's self-loop.
         upto = min(edge + CAPACITY - 1, stop)
-        table[count, :] = (position, position + 1, edge, upto, slots)
-        count += 1
+        count = _write(table, count, position, position + 1, edge, upto, slots)
         slots += 1
         edge = upto
     return count, slots
@@ -263,7 +282,8 @@ def assemble(chunk: np.ndarray, hop: Entries, scratch: Scratch) -> int:
             for e in range(used):
                 coefs[e] = right[entries[e]]
         else:
-            coefs[:used] = 1.0
+            for e in range(used):
+                coefs[e] = 1.0
     elif len(right) > 0:
         for e in range(used):
             coefs[e] *= right[entries[e]]

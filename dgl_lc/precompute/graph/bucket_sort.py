@@ -180,7 +180,8 @@ def sort_bucket(
 ) -> None:
     """Sort a bucket, the edges begin to end, to rows low to high."""
     num_rows = high - low
-    cursor[:num_rows] = 0
+    for row in range(num_rows):
+        cursor[row] = 0
     for e in range(begin, end):
         cursor[pairs[e] >> np.uint64(32)] += 1
     place = begin
