@@ -8,7 +8,7 @@ a hub never serialises the work, and the sums do not depend on the number of
 threads.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,13 +93,13 @@ def _cut_chunks(
     starts: np.ndarray,
 ) -> tuple[int, int]:
     identity = len(rows) == 0  # or nothing has to be computed
-    count = 0
-    slots = 0
-    position = 0
+    # For each constant, Numba would compile again what it is given to.
+    zero: Any = np.int64(0)
+    count = slots = position = zero
     blocks = len(bounds) - 1
     # The position of a row that began in an earlier block and is not at its
     # end yet, or -1.
-    open_row = -1
+    open_row = zero - 1
     for block in range(blocks):
         begin, end = bounds[block], bounds[block + 1]
         last_block = block == blocks - 1
@@ -109,9 +109,9 @@ def _cut_chunks(
             stop = min(indptr[row + 1], end)
             count, slots = _split(table, count, slots, open_row, begin, stop)
             if indptr[row + 1] <= end:
-                open_row = -1
+                open_row = zero - 1
         first = position
-        load = 0
+        load = zero
         while position < num_rows:
             row = position if identity else rows[position]
             start, stop = indptr[row], indptr[row + 1]
@@ -121,7 +121,7 @@ def _cut_chunks(
             whole = stop <= end and weight <= CAPACITY
             if first < position and (not whole or load + weight > CAPACITY):
                 count = _write(table, count, first, position, begin, end, -1)
-                first, load = position, 0
+                first, load = position, zero
             if whole:
                 load += weight
             else:
