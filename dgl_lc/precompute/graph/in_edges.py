@@ -1,9 +1,10 @@
 """A graph's edges sorted by destination.
 
 Where the DGLGraph has made its CSC already, that is used as it is. Otherwise
-the edges are counted and sorted here, from slices: 4 bytes an edge instead
-of DGL's 16, no temporary of the size of the edges, and, where memory is
-short, one edge block at a time.
+the edges are counted and sorted here, into 4 bytes an edge instead of DGL's
+16. Where there is room for scratch, all edges are sorted at once, in buckets
+(:mod:`.bucket_sort`). Where memory is short, they are read in slices, without
+a temporary of the size of the edges, and one edge block at a time.
 """
 
 import weakref
