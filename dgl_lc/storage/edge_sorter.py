@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dgl import DGLError
 
-from .._common.threads import ranges, run_parallel
+from .._common.threads import ranges, run_in_order, run_parallel
 from . import sort_kernels as kernels
 from .check_graph import check_slice
 from .disk_graph import COUNTS, WEIGHTS
@@ -25,6 +25,8 @@ from .work_space import WorkSpace, array_bytes
 #: Bytes of a range's arrays beyond those of its rows: one more start, and
 #: whole cache lines.
 _RANGE_BYTES = 8 + 5 * array_bytes(1, "u1")
+#: Parts of a range, for each thread, that are merged and then written.
+_MERGED_PARTS = 64
 
 
 class WeightConflict(DGLError):
@@ -213,7 +215,7 @@ class EdgeSorter:
     ) -> RoughSort:
         return RoughSort(
             space, self._shares.rough, low, high, self._back,
-            self._drop_loops, weight_type,
+            self._drop_loops, weight_type, high - low == self._n,
         )  # fmt: skip
 
     def fill(self) -> None:
@@ -315,22 +317,19 @@ class EdgeSorter:
         """Sort rows, merge duplicates and write what is left."""
         size = len(rows.counts)
         threads = self._shares.rough.threads
-        parts = ranges(size, min(size, 16 * threads))
-        sizes = [0] * len(parts)
+        parts = ranges(size, min(size, _MERGED_PARTS * threads))
 
-        def merge(_: int, part: int) -> None:
-            sizes[part] = kernels.merge_rows(
-                rows, *parts[part], sources, weights
-            )
+        def merge(part: int) -> int:
+            return kernels.merge_rows(rows, *parts[part], sources, weights)
 
-        run_parallel(merge, len(parts), threads)
-        for size in sizes:
-            if size < 0:
-                raise self._conflict(rows, -size, sources, weights)
-        for (first, _), count in zip(parts, sizes, strict=True):
-            begin = int(rows.starts[first])
-            own = slice(begin, begin + count)
-            self._append(sources[own], weights[own])
+        # What is merged is written while the next rows are being merged.
+        with closing(run_in_order(merge, len(parts), threads)) as merged:
+            for (first, _), count in zip(parts, merged, strict=True):
+                if count < 0:
+                    raise self._conflict(rows, -count, sources, weights)
+                begin = int(rows.starts[first])
+                own = slice(begin, begin + count)
+                self._append(sources[own], weights[own])
         # As many edges out as in: they come in pairs.
         self._work.array("out_edges.npy", np.int32).append(rows.counts)
         self._work.array("loops.npy", np.int32).append(rows.loops)

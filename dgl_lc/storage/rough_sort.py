@@ -64,6 +64,8 @@ class RoughSort:
         As in :class:`~dgl_lc.storage.sort_kernels.Spread`.
     weight_type : numpy.dtype or None
         The type of weights that are kept with the edges; None for none.
+    every : bool, optional
+        Whether ``low`` to ``high`` are all rows.
     """
 
     def __init__(
@@ -75,11 +77,12 @@ class RoughSort:
         back: bool,
         drop_loops: bool,
         weight_type: np.dtype | None,
+        every: bool = False,
     ):
         last = high - low - 1
         shift = max(last.bit_length() - (_MOST_BUCKETS.bit_length() - 1), 0)
         self._buckets = (last >> shift) + 1
-        self._spread = Spread(low, high, shift, back, drop_loops)
+        self._spread = Spread(low, high, every, shift, back, drop_loops)
         self._ways = 2 if back else 1
         self._size = size
         self._pairs = space.array(2 * size.pairs, np.int32).reshape(-1, 2)

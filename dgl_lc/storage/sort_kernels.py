@@ -11,6 +11,7 @@ import numpy as np
 
 from .._common.jit import jit
 from .._common.select_ids import select_into
+from .sort_ids import ENDS, ROOM, sort_ids
 
 #: Edges that are looked at, at a time: their places stay in the cache.
 _BLOCK = 4096
@@ -24,6 +25,8 @@ class Spread(NamedTuple):
     ----------
     low, high : int
         The rows whose edges are taken.
+    every : bool
+        Whether these are all rows, so that no edge is looked at twice.
     shift : int
         A bucket has ``2 ** shift`` rows.
     back : bool
@@ -34,6 +37,7 @@ class Spread(NamedTuple):
 
     low: int
     high: int
+    every: bool
     shift: int
     back: bool
     drop_loops: bool
@@ -105,6 +109,29 @@ def count_sources(
 
 
 @jit
+def _tally(
+    rows: np.ndarray,
+    others: np.ndarray,
+    spread: Spread,
+    skip_loops: bool,
+    ends: np.ndarray,
+) -> None:
+    """Count the edges of each bucket."""
+    places = np.empty(_BLOCK, np.int32)
+    low, high, shift = spread.low, spread.high, spread.shift
+    if spread.every:
+        for i in range(len(rows)):
+            ends[rows[i] >> shift] += not (skip_loops and rows[i] == others[i])
+        return
+    for begin in range(0, len(rows), _BLOCK):
+        end = min(begin + _BLOCK, len(rows))
+        for at in range(select_into(rows, begin, end, low, high, places)):
+            i = places[at]
+            loop = skip_loops and rows[i] == others[i]
+            ends[(rows[i] - low) >> shift] += not loop
+
+
+@jit
 def _deal(
     rows: np.ndarray,
     others: np.ndarray,
@@ -115,26 +142,26 @@ def _deal(
     pairs: np.ndarray,
     pair_weights: np.ndarray,
 ) -> None:
-    """Put (row, other) of each edge where its bucket ends so far.
-
-    Without room for pairs they are only counted.
-    """
+    """Put (row, other) of each edge where its bucket ends so far."""
     places = np.empty(_BLOCK, np.int32)
-    low, high, shift = spread.low, spread.high, spread.shift
+    low, high, every = spread.low, spread.high, spread.every
     for begin in range(0, len(rows), _BLOCK):
         end = min(begin + _BLOCK, len(rows))
-        for at in range(select_into(rows, begin, end, low, high, places)):
-            i = places[at]
+        if every:
+            count = end - begin
+        else:
+            count = select_into(rows, begin, end, low, high, places)
+        for at in range(count):
+            i = begin + at if every else np.int64(places[at])
             if skip_loops and rows[i] == others[i]:
                 continue
             row = rows[i] - low
-            place = ends[row >> shift]
-            ends[row >> shift] = place + 1
-            if len(pairs) > 0:
-                pairs[place, 0] = row
-                pairs[place, 1] = others[i]
-                if len(pair_weights) > 0:
-                    pair_weights[place] = weights[i]
+            place = ends[row >> spread.shift]
+            ends[row >> spread.shift] = place + 1
+            pairs[place, 0] = row
+            pairs[place, 1] = others[i]
+            if len(pair_weights) > 0:
+                pair_weights[place] = weights[i]
 
 
 @jit
@@ -153,23 +180,18 @@ def scatter(
     ``begins`` says where each bucket begins, and is one longer than there
     are buckets.
     """
-    none = pairs[:0]
     ends = np.zeros(len(begins) - 1, np.int64)
-    for turn in range(2):
-        if turn == 1:
-            begins[0] = 0
-            for bucket in range(len(ends)):
-                begins[bucket + 1] = begins[bucket] + ends[bucket]
-                ends[bucket] = begins[bucket]
-        out = pairs if turn == 1 else none
-        _deal(
-            target, source, weights, spread, spread.drop_loops, ends, out,
-            pair_weights,
-        )  # fmt: skip
-        if spread.back:
-            _deal(
-                source, target, weights, spread, True, ends, out, pair_weights
-            )
+    drop, back = spread.drop_loops, spread.back
+    _tally(target, source, spread, drop, ends)
+    if back:
+        _tally(source, target, spread, True, ends)
+    begins[0] = 0
+    for bucket in range(len(ends)):
+        begins[bucket + 1] = begins[bucket] + ends[bucket]
+        ends[bucket] = begins[bucket]
+    _deal(target, source, weights, spread, drop, ends, pairs, pair_weights)
+    if back:
+        _deal(source, target, weights, spread, True, ends, pairs, pair_weights)
 
 
 @jit
@@ -209,21 +231,6 @@ def place(
                 indices[at] = pieces.pairs[i, 1]
                 if len(weights) > 0:
                     weights[at] = pieces.weights[i]
-
-
-@jit
-def _sort(ids: np.ndarray) -> None:
-    # Most rows are short, and Numba's sort allocates memory at every call.
-    if len(ids) > 64:
-        ids.sort()
-        return
-    for i in range(1, len(ids)):
-        mine = ids[i]
-        j = i
-        while j > 0 and ids[j - 1] > mine:
-            ids[j] = ids[j - 1]
-            j -= 1
-        ids[j] = mine
 
 
 @jit
@@ -276,6 +283,7 @@ def merge_rows(
     """
     starts = rows.starts
     weighted = len(weights) > 0
+    room, ends = np.empty(ROOM, np.int32), np.empty((3, ENDS), np.int64)
     end = starts[low]
     for row in range(low, high):
         mine = indices[starts[row] : starts[row + 1]]
@@ -286,7 +294,7 @@ def merge_rows(
             if conflict >= 0:
                 return -(starts[row] + conflict)
         else:
-            _sort(mine)
+            sort_ids(mine, room, ends)
         begin, last = end, -1
         loops = 0
         for i in range(len(mine)):
