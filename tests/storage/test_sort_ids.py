@@ -1,17 +1,18 @@
 """Sorting the neighbours of a node: as NumPy sorts, whatever they are."""
 
+import numba as nb
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc._common.jit import jit
 from dgl_lc.storage.sort_ids import ENDS, ROOM, sort_ids
 
 LAST = 2**31 - 1
 
 
-@jit
+# Not kept on disk: what is kept would not notice that the kernel has changed.
+@nb.njit
 def sort_in_new_room(ids):
     sort_ids(ids, np.empty(ROOM, np.int32), np.empty((3, ENDS), np.int64))
 
@@ -47,6 +48,14 @@ def test_one_id_far_from_all_others(size):
     ids = np.random.default_rng(0).integers(0, 1000, size)
     ids[size // 2] = LAST
     check(ids)
+
+
+@pytest.mark.parametrize("size", [17, 1023, 1024, 1025, ROOM + 1])
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_as_many_buckets_as_there_may_be(size, more):
+    """The span of the ids is their number, or one less, or one more."""
+    ids = np.append(np.arange(size - 1), size - 1 + more)
+    check(np.random.default_rng(0).permutation(ids))
 
 
 @pytest.mark.parametrize("size", [17, ROOM, ROOM + 1])
