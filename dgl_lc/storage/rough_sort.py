@@ -43,7 +43,7 @@ class RoughSize(NamedTuple):
     def num_bytes(self) -> int:
         begins = self.slices * self.threads * (_MOST_BUCKETS + 1)
         return (
-            array_bytes(2 * self.pairs, np.int32)
+            array_bytes(self.pairs, np.uint64)
             + array_bytes(self.pairs * self.weight_size, np.uint8)
             + array_bytes(begins, np.int64)
         )
@@ -85,7 +85,7 @@ class RoughSort:
         self._spread = Spread(low, high, every, shift, back, drop_loops)
         self._ways = 2 if back else 1
         self._size = size
-        self._pairs = space.array(2 * size.pairs, np.int32).reshape(-1, 2)
+        self._pairs = space.array(size.pairs, np.uint64)
         self._weights = kernels.NO_WEIGHTS
         if weight_type is not None:
             self._weights = space.array(size.pairs, weight_type)

@@ -49,7 +49,8 @@ class Pieces(NamedTuple):
     Attributes
     ----------
     pairs : array
-        Rows, counted from the first one of the range, and other ends.
+        Rows, counted from the first one of the range, in the low 32 bits, and
+        other ends in the high ones.
     weights : array
         Their weights; empty for none.
     firsts : array
@@ -109,6 +110,64 @@ def count_sources(
 
 
 @jit
+def _pair(row: np.int64, other: np.int64) -> np.uint64:
+    """Put two ids below 2**31 into one number: one store is less than two."""
+    return np.uint64(row) | (np.uint64(other) << np.uint64(32))
+
+
+@jit
+def _take_place(ends: np.ndarray, bucket: np.uint64) -> np.uint64:
+    """The place where a bucket ends, which is one further from now on."""
+    # An unsigned index is not looked at whether it counts from the end.
+    place = ends[bucket]
+    ends[bucket] = place + 1
+    return np.uint64(place)
+
+
+@jit
+def _tally_all(
+    source: np.ndarray, target: np.ndarray, spread: Spread, ends: np.ndarray
+) -> None:
+    """Count the edges of each bucket, where all rows are taken."""
+    shift, drop = spread.shift, spread.drop_loops
+    for i in range(len(source)):
+        no_loop = source[i] != target[i]
+        ends[np.uint64(target[i] >> shift)] += no_loop or not drop
+        if spread.back:
+            ends[np.uint64(source[i] >> shift)] += no_loop
+
+
+@jit
+def _deal_all(
+    source: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray,
+    spread: Spread,
+    ends: np.ndarray,
+    pairs: np.ndarray,
+    pair_weights: np.ndarray,
+) -> None:
+    """Put the pairs of each edge where their buckets end so far.
+
+    All rows are taken, and both directions in one go.
+    """
+    shift = spread.shift
+    for i in range(len(source)):
+        u, v = source[i], target[i]
+        if u == v and spread.drop_loops:
+            continue
+        place = _take_place(ends, np.uint64(v >> shift))
+        pairs[place] = _pair(v, u)
+        if len(pair_weights) > 0:
+            pair_weights[place] = weights[i]
+        if spread.back and u != v:
+            place = _take_place(ends, np.uint64(u >> shift))
+            pairs[place] = _pair(u, v)
+            if len(pair_weights) > 0:
+                pair_weights[place] = weights[i]
+
+
+@jit
 def _tally(
     rows: np.ndarray,
     others: np.ndarray,
@@ -116,19 +175,15 @@ def _tally(
     skip_loops: bool,
     ends: np.ndarray,
 ) -> None:
-    """Count the edges of each bucket."""
+    """Count the edges of each bucket, of rows in the range."""
     places = np.empty(_BLOCK, np.int32)
     low, high, shift = spread.low, spread.high, spread.shift
-    if spread.every:
-        for i in range(len(rows)):
-            ends[rows[i] >> shift] += not (skip_loops and rows[i] == others[i])
-        return
     for begin in range(0, len(rows), _BLOCK):
         end = min(begin + _BLOCK, len(rows))
         for at in range(select_into(rows, begin, end, low, high, places)):
             i = places[at]
             loop = skip_loops and rows[i] == others[i]
-            ends[(rows[i] - low) >> shift] += not loop
+            ends[np.uint64((rows[i] - low) >> shift)] += not loop
 
 
 @jit
@@ -142,24 +197,18 @@ def _deal(
     pairs: np.ndarray,
     pair_weights: np.ndarray,
 ) -> None:
-    """Put (row, other) of each edge where its bucket ends so far."""
+    """Put the pair of each edge where its bucket ends so far."""
     places = np.empty(_BLOCK, np.int32)
-    low, high, every = spread.low, spread.high, spread.every
+    low, high = spread.low, spread.high
     for begin in range(0, len(rows), _BLOCK):
         end = min(begin + _BLOCK, len(rows))
-        if every:
-            count = end - begin
-        else:
-            count = select_into(rows, begin, end, low, high, places)
-        for at in range(count):
-            i = begin + at if every else np.int64(places[at])
+        for at in range(select_into(rows, begin, end, low, high, places)):
+            i = places[at]
             if skip_loops and rows[i] == others[i]:
                 continue
             row = rows[i] - low
-            place = ends[row >> spread.shift]
-            ends[row >> spread.shift] = place + 1
-            pairs[place, 0] = row
-            pairs[place, 1] = others[i]
+            place = _take_place(ends, np.uint64(row >> spread.shift))
+            pairs[place] = _pair(row, others[i])
             if len(pair_weights) > 0:
                 pair_weights[place] = weights[i]
 
@@ -176,22 +225,33 @@ def scatter(
 ) -> None:
     """Sort a slice's edges roughly, into buckets of rows.
 
-    A bucket's pairs, and their weights, are in the order of the slice.
-    ``begins`` says where each bucket begins, and is one longer than there
-    are buckets.
+    A bucket's pairs, and their weights, are in the order of the slice, as
+    long as edges go one way. ``begins`` says where each bucket begins, and is
+    one longer than there are buckets.
     """
     ends = np.zeros(len(begins) - 1, np.int64)
     drop, back = spread.drop_loops, spread.back
-    _tally(target, source, spread, drop, ends)
-    if back:
-        _tally(source, target, spread, True, ends)
+    if spread.every:
+        _tally_all(source, target, spread, ends)
+    else:
+        _tally(target, source, spread, drop, ends)
+        if back:
+            _tally(source, target, spread, True, ends)
     begins[0] = 0
     for bucket in range(len(ends)):
         begins[bucket + 1] = begins[bucket] + ends[bucket]
         ends[bucket] = begins[bucket]
+    if spread.every:
+        _deal_all(source, target, weights, spread, ends, pairs, pair_weights)
+        return
     _deal(target, source, weights, spread, drop, ends, pairs, pair_weights)
     if back:
         _deal(source, target, weights, spread, True, ends, pairs, pair_weights)
+
+
+@jit
+def _row_of(pair: np.uint64) -> np.uint64:
+    return pair & np.uint64(0xFFFFFFFF)
 
 
 @jit
@@ -202,7 +262,7 @@ def count(pieces: Pieces, bucket: int, counts: np.ndarray) -> None:
         low = first + pieces.begins[piece, bucket]
         high = first + pieces.begins[piece, bucket + 1]
         for i in range(low, high):
-            counts[pieces.pairs[i, 0]] += 1
+            counts[_row_of(pieces.pairs[i])] += 1
 
 
 @jit
@@ -224,11 +284,11 @@ def place(
         low = first + pieces.begins[piece, bucket]
         high = first + pieces.begins[piece, bucket + 1]
         for i in range(low, high):
-            row = pieces.pairs[i, 0]
+            row = _row_of(pieces.pairs[i])
             at = cursor[row]
             cursor[row] = at + 1
             if at < size:
-                indices[at] = pieces.pairs[i, 1]
+                indices[at] = pieces.pairs[i] >> np.uint64(32)
                 if len(weights) > 0:
                     weights[at] = pieces.weights[i]
 
