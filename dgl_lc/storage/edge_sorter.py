@@ -17,7 +17,7 @@ from .edge_sources import EdgeSource, Slice
 from .folder import Build
 from .free_disk import check_free
 from .read_ahead import read_ahead
-from .rough_sort import RoughSort
+from .rough_sort import PAIR_BYTES, RoughSize, RoughSort
 from .sort_kernels import Pieces, Rows
 from .sort_memory import Budget, share, too_small
 from .work_space import WorkSpace, array_bytes
@@ -157,7 +157,9 @@ class EdgeSorter:
         name: str,
     ) -> None:
         total = 0
-        rough = self._rough_sort(space, low, low + len(counts[0]), None)
+        rough = self._rough_sort(
+            space, self._shares.rough, low, low + len(counts[0]), None
+        )
         if low > 0:
             # The first pass has looked at the weights.
             buffers = [buffer[:2] for buffer in buffers]
@@ -209,13 +211,14 @@ class EdgeSorter:
     def _rough_sort(
         self,
         space: WorkSpace,
+        size: RoughSize,
         low: int,
         high: int,
         weight_type: np.dtype | None,
     ) -> RoughSort:
         return RoughSort(
-            space, self._shares.rough, low, high, self._back,
-            self._drop_loops, weight_type, high - low == self._n,
+            space, size, low, high, self._back, self._drop_loops,
+            weight_type, high - low == self._n,
         )  # fmt: skip
 
     def fill(self) -> None:
@@ -229,6 +232,8 @@ class EdgeSorter:
             self._check_disk(edges)
             indptr.append(np.zeros(1, np.int64))
         most = self._edge_bytes * edges + self._row_bytes * self._n
+        # For a larger rough sort, if there is memory.
+        most += edges // 4 * (PAIR_BYTES + self._weight_size)
         space, buffers = self._work_space(most + _RANGE_BYTES)
         while indptr.count - 1 < self._n:
             low = indptr.count - 1
@@ -257,19 +262,21 @@ class EdgeSorter:
     ) -> None:
         size = high - low
         starts = space.array(size + 1, np.int64)
-        counts = space.array(size, np.int32)
-        loops = space.array(size if self._back else 0, np.int32)
-        rows = Rows(low, starts, counts, loops)
-        counted.read(low, counts)
-        starts[0] = 0
+        starts[0] = edges = 0
         # Shifted by one: a row's begin becomes its end while it is filled,
         # and that is where the next one begins.
-        edges = int(kernels.begins(counts, 0, starts[1:]))
-        # The rough sort goes last: it is not needed while rows are merged.
+        for at, part in counted.pieces_from(low, high):
+            edges = int(kernels.begins(part, edges, starts[1 + at :]))
         sources, weights = space.array(edges, np.int32), kernels.NO_WEIGHTS
         if self._weight_type is not None:
             weights = space.array(edges, self._weight_type)
-        self._place_edges(space, buffers, rows, sources, weights)
+        with space.part():
+            self._place_edges(space, buffers, low, starts, sources, weights)
+        # Where the rough sort was: it is not needed while rows are merged.
+        counts = space.array(size, np.int32)
+        loops = space.array(size if self._back else 0, np.int32)
+        counted.read(low, counts)
+        rows = Rows(low, starts, counts, loops)
         if not kernels.is_filled(starts, counts):
             raise self._changed()
         if self._back:
@@ -285,18 +292,21 @@ class EdgeSorter:
         self,
         space: WorkSpace,
         buffers: list[Slice],
-        rows: Rows,
+        low: int,
+        starts: np.ndarray,
         out: np.ndarray,
         weights: np.ndarray,
     ) -> None:
-        rough = self._rough_sort(
-            space, rows.first, rows.first + len(rows.counts), self._weight_type
+        size = self._shares.rough.grown(
+            space.left, len(out), self._ways * self._shares.slice_edges
         )
+        high = low + len(starts) - 1
+        rough = self._rough_sort(space, size, low, high, self._weight_type)
 
         def place(pieces: Pieces, bucket: int) -> None:
-            kernels.place(pieces, bucket, rows.starts[1:], out, weights)
+            kernels.place(pieces, bucket, starts[1:], out, weights)
 
-        name = f"sort edges ({100 * rows.first // self._n} %)"
+        name = f"sort edges ({100 * low // self._n} %)"
         with closing(self._slices(buffers, name)) as slices:
             for source, target, *weight in slices:
                 check_slice(self._source.what, self._n, source, target, *weight)

@@ -17,6 +17,8 @@ from .work_space import WorkSpace, array_bytes
 
 #: More buckets would be too many places by themselves.
 _MOST_BUCKETS = 256
+#: Bytes of a pair, without a weight.
+PAIR_BYTES = 8
 
 
 class RoughSize(NamedTuple):
@@ -38,6 +40,31 @@ class RoughSize(NamedTuple):
     slices: int
     threads: int
     weight_size: int
+
+    def grown(self, room: int, edges: int, slice_pairs: int) -> "RoughSize":
+        """The largest size for so many bytes, or this one.
+
+        The more pairs are put in their places at a time, the more of them go
+        to one place of memory. Beyond a quarter of all that gains little.
+
+        Parameters
+        ----------
+        room : int
+            The bytes.
+        edges : int
+            All pairs that will be put in their places.
+        slice_pairs : int
+            Pairs of a slice.
+        """
+        each = slice_pairs * (PAIR_BYTES + self.weight_size)
+        each += 8 * self.threads * (_MOST_BUCKETS + 1)
+        # The last slice may be shorter than the others, and arrays are whole
+        # cache lines.
+        room -= 8 * self.threads * (_MOST_BUCKETS + 1) + array_bytes(3, "V64")
+        slices = min(room // each, edges // 4 // slice_pairs)
+        if slices * slice_pairs <= self.pairs:
+            return self
+        return self._replace(pairs=slices * slice_pairs, slices=slices + 1)
 
     @property
     def num_bytes(self) -> int:
