@@ -34,7 +34,7 @@ def _insert(ids: np.ndarray) -> None:
 
 
 @jit
-def _shift_of(ids: np.ndarray) -> tuple[int, int]:
+def _shift_of(ids: np.ndarray) -> tuple[np.int64, int]:
     """Choose ranges of ids as buckets: the least id, and bits to drop."""
     low, high = ids[0], ids[0]
     for i in range(len(ids)):
@@ -48,8 +48,8 @@ def _shift_of(ids: np.ndarray) -> tuple[int, int]:
 
 @jit
 def _begin_buckets(
-    ids: np.ndarray, low: int, shift: int, ends: np.ndarray
-) -> int:
+    ids: np.ndarray, low: np.int64, shift: int, ends: np.ndarray
+) -> np.int64:
     """Set where each bucket begins, and return how many ids the largest has."""
     # Those of a short row alone: it has no more buckets than ids.
     buckets = min(len(ids), _MOST_BUCKETS)
@@ -94,7 +94,11 @@ def _sort_short(ids: np.ndarray, room: np.ndarray, ends: np.ndarray) -> None:
 
 @jit
 def _deal_in_place(
-    ids: np.ndarray, low: int, shift: int, begins: np.ndarray, ends: np.ndarray
+    ids: np.ndarray,
+    low: np.int64,
+    shift: int,
+    begins: np.ndarray,
+    ends: np.ndarray,
 ) -> None:
     """Exchange ids until all are in their buckets, which begin as given.
 
