@@ -18,6 +18,7 @@ from numba.extending import intrinsic
 from ..._common.bytes import CACHE_LINE
 from ..._common.dtypes import VALUE_TYPES
 from ..._common.jit import jit
+from .half_code import float_to_half, half_to_float, has_half
 
 #: The widths the gather-sum is compiled for. Other widths are tiled.
 WIDTHS = (128, 64, 32, 16, 8, 4, 2, 1)
@@ -79,7 +80,7 @@ def _row_sum(
     )  # fmt: skip
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        emit = _RowSum(builder, w, k_in, k_out, *how)
+        emit = _RowSum(builder, has_half(context), w, k_in, k_out, *how)
         arrays = [
             context.make_array(sig.args[i])(context, builder, args[i])
             for i in (0, 1, 2, 8)
@@ -99,6 +100,7 @@ class _RowSum:
     def __init__(
         self,
         builder: ir.IRBuilder,
+        has_half: bool,
         width: int,
         k_in: int,
         k_out: int,
@@ -106,7 +108,7 @@ class _RowSum:
         lines: int,
         stream: int,
     ):
-        self.b = builder
+        self.b, self.has_half = builder, has_half
         self.width, self.k_in, self.k_out = width, k_in, k_out
         self.ahead, self.lines, self.stream = ahead, lines, stream
         self.acc = ir.DoubleType() if k_in == _FLOAT64 else ir.FloatType()
@@ -253,8 +255,7 @@ class _RowSum:
         bits = b.load(self._pointer(row, k, ir.IntType(16), 2))
         bits.align = 2
         if self.k_in == _FLOAT16:
-            half = b.bitcast(bits, self._vector(ir.HalfType()))
-            return b.fpext(half, self._vector(self.acc))
+            return half_to_float(b, bits, self.has_half)
         wide = b.zext(bits, self._vector(ir.IntType(32)))
         wide = b.shl(wide, self._splat(16))
         return b.bitcast(wide, self._vector(self.acc))
@@ -279,8 +280,7 @@ class _RowSum:
         b = self.b
         i16 = self._vector(ir.IntType(16))
         if self.k_out == _FLOAT16:
-            half = b.fptrunc(value, self._vector(ir.HalfType()))
-            return b.bitcast(half, i16)
+            return float_to_half(b, value, self.has_half)
         i32 = self._vector(ir.IntType(32))
         bits = b.bitcast(value, i32)
         odd = b.and_(b.lshr(bits, self._splat(16)), self._splat(1))
