@@ -91,9 +91,11 @@ def _read_in_order(words: np.ndarray, first: int, last: int) -> int:
     return total
 
 
-def _on_threads(work: Callable[[int, int], Any], count: int) -> None:
-    """Let threads work on pieces of ``range(count)``, as the kernel does."""
-    parts = ranges(count, max(1, count >> 15))
+def _on_threads(
+    work: Callable[[int, int], Any], count: int, size: int
+) -> None:
+    """Let threads work on pieces of ``range(count)`` of about this size."""
+    parts = ranges(count, max(1, count // size))
     run_parallel(lambda _, part: work(*parts[part]), len(parts))
 
 
@@ -107,7 +109,9 @@ def _order_bandwidth(x: torch.Tensor, runs: int) -> float:
     words = x.view(torch.int64).numpy().reshape(-1)
 
     def read() -> None:
-        _on_threads(lambda a, b: _read_in_order(words, a, b), len(words))
+        _on_threads(
+            lambda a, b: _read_in_order(words, a, b), len(words), 1 << 22
+        )
 
     return x.numel() * x.element_size() / _fastest(read, runs)
 
@@ -121,8 +125,8 @@ def _row_bandwidth(x: torch.Tensor, ids: np.ndarray, runs: int) -> float:
         def read() -> None:
             _on_threads(
                 lambda a, b: _read_rows(words, x.data_ptr(), ids[a:b], ahead),
-                len(ids),
-            )
+                len(ids), 1 << 15,
+            )  # fmt: skip
 
         return _fastest(read, runs)
 
