@@ -41,7 +41,7 @@ ROUNDS = 4
 #: one, by the size of the run.
 SIZES = {
     "tiny": ((2_000, 20_000), 2e-5),
-    "default": ((1_000_000, 16_000_000), 0.025),
+    "default": ((1_000_000, 16_000_000), 0.0125),
     "all": ((4_000_000, 65_000_000), 0.025),
 }
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
