@@ -1,0 +1,94 @@
+"""Seconds, and peak memory, of calls: what every benchmark measures with."""
+
+import gc
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Return the seconds of one call."""
+    gc.collect()
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def fastest(
+    call: Callable[[], Any],
+    runs: int,
+    look: Callable[[Any], Any] = lambda result: None,
+) -> tuple[float, Any]:
+    """Return the minimum seconds of some runs, and ``look`` of the warm-up.
+
+    A quick call is run up to ten times, because the first runs on a shared
+    machine may wait for memory. No result is kept: two results of the largest
+    size would not fit in memory.
+    """
+    seen = look(call())
+    times: list[float] = []
+    while len(times) < runs or (len(times) < 10 and sum(times) < 15):
+        gc.collect()
+        start = time.perf_counter()
+        result = call()
+        times.append(time.perf_counter() - start)
+        del result
+    return min(times), seen
+
+
+class Peak:
+    """The highest resident memory of this process from now on."""
+
+    def __init__(self) -> None:
+        gc.collect()
+        self.before = psutil.Process().memory_info().rss
+        # Writing 5 resets the peak that VmHWM shows.
+        Path("/proc/self/clear_refs").write_text("5")
+
+    def bytes(self) -> int:
+        """Return by how many bytes the peak is above the start."""
+        status = Path("/proc/self/status").read_text()
+        peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+        return max(0, peak - self.before)
+
+
+def anonymous_bytes(pid: int | str = "self") -> int:
+    """Read how many bytes a process has allocated, without the page cache."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return int(status.split("RssAnon:")[1].split()[0]) * 1024
+
+
+def in_process(script: str | Path, task: dict[str, Any]) -> dict[str, Any]:
+    """Run a task of a script in a new process, and return what it found.
+
+    The script is called with ``--task`` and the task as JSON, and its last
+    printed line is the result as JSON: see :func:`answer`. A process that
+    fails is an error with its last words.
+    """
+    found = subprocess.run(
+        [sys.executable, str(script), "--task", json.dumps(task)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if found.returncode:
+        raise RuntimeError(
+            f"{Path(script).name} --task {json.dumps(task)} failed with code "
+            f"{found.returncode}: {found.stderr[-1000:]}"
+        )
+    return json.loads(found.stdout.strip().splitlines()[-1])
+
+
+def answer(run: Callable[[dict[str, Any]], dict[str, Any]]) -> bool:
+    """Answer a call of :func:`in_process`, if this process is one."""
+    if sys.argv[1:2] != ["--task"]:
+        return False
+    print(json.dumps(run(json.loads(sys.argv[2]))))
+    return True
