@@ -22,6 +22,7 @@ from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
 from .chunk_order import Chunks
 from .consistency import Consistency, check_consistency
+from .decide_shuffle import decide_shuffle
 from .description import describe_run
 from .epochs import OnEpoch, Source, TrainingRun
 from .history import Fit
@@ -35,7 +36,7 @@ from .pieces import SampleLoader
 from .precision import check_precision
 from .run_options import RunOptions
 from .schedules import SchedulerGiven, check_mode, make_scheduler
-from .shuffling import check_shuffle, decide_shuffle
+from .shuffling import check_shuffle
 from .step_sources import batches, rows_of, whole_graph
 from .targets import PseudoLabels, Targets, make_targets
 from .tensor_files import locked
