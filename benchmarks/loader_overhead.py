@@ -3,9 +3,10 @@
     python benchmarks/loader_overhead.py [--models LCGCN SGC] [--json FILE]
 
 For each model, in float32 and within autocast to bfloat16: seconds of an
-epoch on batches that were gathered beforehand, and of the same epoch through
-HopLoader, which gathers shuffled rows from memory. Both take turns; the
-figures are minima.
+epoch on batches that were gathered beforehand, of the same epoch through
+HopLoader, which gathers shuffled rows from memory, and of one whose batches
+are gathered ahead by a thread. They take turns; the figures are minima. An
+epoch of a slow model has fewer batches than one of a quick model.
 """
 
 import argparse
@@ -15,11 +16,11 @@ import time
 from pathlib import Path
 
 import dgl_lc  # isort: skip  # first: it makes DGL importable
+import dgl
 import torch
 import torch.nn.functional as F
 
 from dgl_lc import nn
-from dgl_lc.data import power_law_graph
 from dgl_lc.training import HopLoader
 
 COLUMNS, HIDDEN, CLASSES = 128, 256, 40
@@ -40,63 +41,76 @@ MODELS = {
 }
 
 
-def measure(models=tuple(MODELS), nodes=100_000, size=4096, runs=3):
-    """Return a row for each model and precision."""
+def measure(models=tuple(MODELS), batches=16, size=4096, seconds=0.5, runs=3):
+    """Yield a row for each model, precision and way to get batches."""
     generator = torch.Generator().manual_seed(0)
-    # The loader does not see the graph: few edges are enough.
-    g = power_law_graph(nodes, 2 * nodes, exponent=4.0)
+    nodes = batches * size
+    # The loader does not see the graph, and this one has few exact 2-hops.
+    ids = torch.arange(nodes)
+    g = dgl.to_bidirected(dgl.graph((ids, (ids + 1) % nodes)))
     x = torch.randn(nodes, COLUMNS, generator=generator)
     labels = torch.randint(CLASSES, (nodes,), generator=generator)
-    found = []
     for name in models:
         model = MODELS[name]()
-        loader = HopLoader(
-            model.precompute(g, x), torch.arange(nodes), labels, size,
-            shuffle=True,
-        )  # fmt: skip
-        ready = list(loader)
+        hops = model.precompute(g, x)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
         for precision in ("fp32", "bf16"):
-            found.append(
-                {"model": name, "precision": precision}
-                | compare(model, optimizer, ready, loader, precision, runs)
-            )
-            print(line(found[-1]), flush=True)
-        del ready, loader
-    return found
+
+            def epoch(given, model=model, opt=optimizer, kind=precision):
+                for batch, y in given:
+                    step(model, opt, kind, batch, y)
+
+            ready = list(HopLoader(hops, ids[: 3 * size], labels, size))
+            epoch(ready)
+            each = seconds_of(lambda e=epoch, r=ready: e(r)) / 3
+            count = max(4, min(batches, round(seconds / each)))
+            # Samples are everywhere, however few.
+            some = torch.randperm(nodes, generator=generator)[: count * size]
+            ways = {
+                "gathered beforehand": None,
+                "HopLoader": HopLoader(hops, some, labels, size, shuffle=True),
+                "in a thread": HopLoader(
+                    hops, some, labels, size, shuffle=True
+                ),
+            }
+            ways["in a thread"]._reader.in_thread = True
+            ready = list(ways["HopLoader"])
+            ways["gathered beforehand"] = ready
+            times = by_turns(
+                {n: lambda e=epoch, w=way: e(w) for n, way in ways.items()},
+                runs, seconds,
+            )  # fmt: skip
+            for way, found in times.items():
+                yield {
+                    "case": f"{name}, {precision}", "name": way,
+                    "what": "epoch", "value": min(found), "unit": "s",
+                    "runs": len(found), "batches": count,
+                }  # fmt: skip
 
 
-def compare(model, optimizer, ready, loader, precision, runs):
-    """Measure epochs on gathered batches and through the loader."""
+def step(model, optimizer, precision, batch, y):
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        logits = model(None, batch)
+    loss = F.cross_entropy(logits.float(), y)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
 
-    def epoch(batches):
-        for batch, y in batches:
-            with torch.autocast(
-                "cpu", torch.bfloat16, enabled=precision == "bf16"
-            ):
-                logits = model(None, batch)
-            loss = F.cross_entropy(logits.float(), y)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
 
-    epoch(ready[:3])
-    times = []
-    for run in range(runs):
-        # They take turns, and each is first as often as the other.
-        pair = [
-            (place, seconds_of(lambda b=batches: epoch(b)))
-            for place, batches in sorted(
-                enumerate((ready, loader)), reverse=bool(run % 2)
-            )
-        ]  # fmt: skip
-        times.append([seconds for _, seconds in sorted(pair)])
-    gathered, loaded = (min(column) for column in zip(*times, strict=True))
-    return {
-        "gathered_seconds": gathered,
-        "loaded_seconds": loaded,
-        "ratio": loaded / gathered,
-    }
+def by_turns(calls, runs, seconds):
+    """Return the seconds of each call; short ones are repeated more often.
+
+    The calls take turns, so that a busy machine slows down all of them.
+    """
+    found = {name: [] for name in calls}
+    while True:
+        for name, call in calls.items():
+            found[name].append(seconds_of(call))
+        first = next(iter(found.values()))
+        if len(first) >= runs and (
+            sum(first) >= runs * seconds or len(first) >= 8 * runs
+        ):
+            return found
 
 
 def seconds_of(call):
@@ -106,12 +120,26 @@ def seconds_of(call):
     return time.perf_counter() - start
 
 
-def line(row):
-    return (
-        f"{row['model']:9} {row['precision']} gathered beforehand "
-        f"{row['gathered_seconds']:.3f} s, HopLoader "
-        f"{row['loaded_seconds']:.3f} s: {row['ratio']:.2f}x"
-    )
+def lines(rows):
+    """Say the figures of each model in words."""
+    cases = {}
+    for row in rows:
+        cases.setdefault(row["case"], {})[row["name"]] = row["value"]
+        if len(cases[row["case"]]) == 3:
+            found = cases[row["case"]]
+            ready, loaded, thread = found.values()
+            yield (
+                f"{row['case']:15} gathered beforehand {ready:.4f} s, "
+                f"HopLoader {loaded:.4f} s ({loaded / ready:.3f}x), in a "
+                f"thread {thread:.4f} s ({thread / ready:.3f}x); "
+                f"{row['batches']} batches"
+            )
+
+
+def keep(rows, kept):
+    for row in rows:
+        kept.append(row)
+        yield row
 
 
 def main():
@@ -119,8 +147,9 @@ def main():
     add = parser.add_argument
     add("--models", nargs="+", choices=list(MODELS), default=list(MODELS),
         help="models to measure (default: all)")  # fmt: skip
-    add("--nodes", type=int, default=100_000,
-        help="nodes of an epoch (default: %(default)s)")  # fmt: skip
+    add("--batches", type=int, default=16,
+        help="batches of an epoch, at most (default: %(default)s)",
+        )  # fmt: skip
     add("--batch-size", type=int, default=4096,
         help="nodes in a batch (default: %(default)s)")  # fmt: skip
     add("--runs", type=int, default=3,
@@ -132,12 +161,15 @@ def main():
     torch.set_num_threads(args.threads)
     print(
         f"dgl-lc {dgl_lc.__version__}, torch {torch.__version__}, "
-        f"{args.threads} threads; {args.nodes:,} nodes, {COLUMNS} columns, "
-        f"batches of {args.batch_size}, hidden {HIDDEN}, minimum of "
-        f"{args.runs} epochs",
+        f"{args.threads} threads; {COLUMNS} columns, batches of "
+        f"{args.batch_size}, hidden {HIDDEN}, minimum of {args.runs} epochs or "
+        f"more",
         flush=True,
     )
-    rows = measure(args.models, args.nodes, args.batch_size, args.runs)
+    rows = []
+    found = measure(args.models, args.batches, args.batch_size, runs=args.runs)
+    for text in lines(keep(found, rows)):
+        print(text, flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(rows, indent=1))
 

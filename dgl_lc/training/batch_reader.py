@@ -42,6 +42,9 @@ class BatchReader:
 
     def __init__(self, rows: NodeRows, pinned: bool = False):
         self._rows, self._pinned = rows, pinned
+        #: Whether a thread gathers batches one by one. From memory the model
+        #: needs all cores more: see docs/memory_and_disk.md.
+        self.in_thread = rows.on_disk
         self._buffers = Buffers()
         # Kept from one iteration to the next. Two at once have their own.
         self._rooms: list[Room] | None = None
@@ -58,7 +61,7 @@ class BatchReader:
     ) -> Generator[NodeRows, None, None]:
         """Give batches, each of which is gathered by itself."""
         found = self._of_rows(batches)
-        return ahead(found, AHEAD) if self._rows.on_disk else found
+        return ahead(found, AHEAD) if self.in_thread else found
 
     def _of_rows(
         self, batches: Iterable[Batch]
