@@ -41,7 +41,9 @@ MODELS = {
 }
 
 
-def measure(models=tuple(MODELS), batches=16, size=4096, seconds=0.5, runs=3):
+def measure(
+    models=tuple(MODELS), batches=16, size=4096, seconds=0.5, runs=3, out=None
+):
     """Yield a row for each model, precision and way to get batches."""
     generator = torch.Generator().manual_seed(0)
     nodes = batches * size
@@ -52,7 +54,8 @@ def measure(models=tuple(MODELS), batches=16, size=4096, seconds=0.5, runs=3):
     labels = torch.randint(CLASSES, (nodes,), generator=generator)
     for name in models:
         model = MODELS[name]()
-        hops = model.precompute(g, x)
+        options = {} if out is None else {"out": out / name}
+        hops = model.precompute(g, x, **options)
         optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
         for precision in ("fp32", "bf16"):
 
@@ -73,6 +76,7 @@ def measure(models=tuple(MODELS), batches=16, size=4096, seconds=0.5, runs=3):
                     hops, some, labels, size, shuffle=True
                 ),
             }
+            ways["HopLoader"]._reader.in_thread = False
             ways["in a thread"]._reader.in_thread = True
             ready = list(ways["HopLoader"])
             ways["gathered beforehand"] = ready
@@ -156,6 +160,9 @@ def main():
         help="timed epochs of each (default: %(default)s)")  # fmt: skip
     add("--threads", type=int, default=2,
         help="number of threads (default: %(default)s)")  # fmt: skip
+    add("--stored", type=Path, metavar="FOLDER",
+        help="folder of stores to write and read, which are in the page cache "
+        "then (default: rows are in memory)")  # fmt: skip
     add("--json", type=Path, help="file to write the rows to")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)

@@ -119,13 +119,14 @@ def predict_rate(hops, model):
 def write_rate(hops, model, path):
     """Measure rows per second of writing predictions for all rows."""
     rows = hops.shape[0]
-    none = torch.empty(0, dtype=torch.int64)
-    graph = dgl.graph((none, none), num_nodes=rows)
+    none = torch.zeros(1, dtype=torch.int64)
+    graph = dgl.graph((none[:0], none[:0]), num_nodes=rows)
     # Only its shape is looked at.
     feat = torch.empty(1, COLUMNS).expand(rows, COLUMNS)
     data = NodeData(
         graph=graph, feat=feat, labels=torch.zeros(rows, dtype=torch.int64),
-        train=none, valid=none, test=none, num_classes=CLASSES, name="store",
+        train=none + 0, valid=none + 1, test=none + 2, num_classes=CLASSES,
+        name="store",
     )  # fmt: skip
     found = write_predictions(model, data, path, rows=hops, progress=False)
     path.unlink()
