@@ -174,7 +174,10 @@ def main():
         flush=True,
     )
     rows = []
-    found = measure(args.models, args.batches, args.batch_size, runs=args.runs)
+    found = measure(
+        args.models, args.batches, args.batch_size, runs=args.runs,
+        out=args.stored,
+    )  # fmt: skip
     for text in lines(keep(found, rows)):
         print(text, flush=True)
     if args.json is not None:
