@@ -6,7 +6,7 @@ Two real graphs take the place of stores that are larger than memory: the
 buffer is as small a part of the training rows as 1 GiB is of a store of 26
 GiB (half of it, which is mixed at a time, is 2 %). A chunk is
 
-- "default": the part of the buffer that it is at the default sizes, 1/488;
+- "default": the part of the buffer that it is at the default sizes, 1/472;
 - "largest": 1/32 of the buffer, the largest that the loader makes;
 - "4 in a buffer": 1/4, which the loader never makes, to see what goes wrong.
 
@@ -37,7 +37,7 @@ GRAPHS = {
 }
 #: The part of the training rows that is mixed at a time.
 MIXED = 0.02
-CHUNKS_IN_A_BUFFER = {"default": 488, "largest": 32, "4 in a buffer": 4}
+CHUNKS_IN_A_BUFFER = {"default": 472, "largest": 32, "4 in a buffer": 4}
 
 
 def ways(count, batch):

@@ -44,7 +44,7 @@ class BatchReader:
         self._rows, self._pinned = rows, pinned
         #: Whether a thread gathers batches one by one. From memory the model
         #: needs all cores more: see docs/memory_and_disk.md.
-        self.in_thread = rows.on_disk
+        self.in_thread = rows.on_disk and not rows.requires_grad
         self._buffers = Buffers()
         # Kept from one iteration to the next. Two at once have their own.
         self._rooms: list[Room] | None = None

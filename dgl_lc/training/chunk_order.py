@@ -14,6 +14,8 @@ _CHUNK = 1 << 20
 _LEAST_CHUNKS = 32
 #: The part of half a buffer that rows fill: the rest is for whole pages.
 _FILLED = 0.96
+#: Bytes that it takes to know where a row is.
+_PLACES = 64
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ class Chunks:
         one. It holds whole batches, at least one.
 
         >>> Chunks.of(2048, 2**30, 4096)
-        Chunks(rows=512, mixed=249856)
+        Chunks(rows=512, mixed=241664)
         """
-        fits = int(_FILLED * (buffer // 2) // max(1, row_bytes))
+        fits = int(_FILLED * (buffer // 2) // (row_bytes + _PLACES))
         mixed = max(1, fits // batch) * batch
         rows = min(_CHUNK // max(1, row_bytes), mixed // _LEAST_CHUNKS)
         return cls(max(1, rows), mixed)

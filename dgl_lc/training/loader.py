@@ -184,7 +184,7 @@ class HopLoader:
     @property
     def _window(self) -> int | None:
         """Batches whose rows are read at once; None to read each row alone."""
-        if not self._hops.on_disk:
+        if not self._reader.in_thread:
             return None
         if self.chunks is not None:
             whole = self.batch_size * self._world_size

@@ -311,6 +311,20 @@ def test_places_that_do_not_exist_reach_no_kernel(warm):
             warm.read(torch.tensor(places), Room())
 
 
+def test_the_disk_is_asked_for_rows_that_lie_near_each_other_at_once():
+    gap = read_blocks._GAP
+    pieces = [(128, 100, 0), (300, 50, 100), (350 + gap, 10, 150),
+              (361 + 2 * gap, 7, 160)]  # fmt: skip
+    assert list(read_blocks._requests(pieces)) == [
+        (0, 128, 232 + gap), (160, 361 + 2 * gap, 7)
+    ]  # fmt: skip
+    assert list(read_blocks._requests([])) == []
+    large = [(0, 1 << 22, 0), (1 << 22, 1 << 22, 1 << 22)]
+    assert list(read_blocks._requests(large)) == [
+        (0, 0, 1 << 22), (1 << 22, 1 << 22, 1 << 22)
+    ]  # fmt: skip
+
+
 # Reading past the page cache
 
 

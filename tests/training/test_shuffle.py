@@ -110,7 +110,7 @@ def test_another_way_than_that_of_the_checkpoint_is_refused(store, file):
     chunked(store, checkpoint=file, epochs=2, resume=False)
     for options in (
         {"shuffle": "full"}, {"shuffle": "chunks"},
-        {"shuffle": "chunks", "shuffle_buffer": "64KiB"},
+        {"shuffle": "chunks", "shuffle_buffer": "256KiB"},
     ):  # fmt: skip
         with pytest.raises(DGLError, match="its shuffle is 'chunks of 2, of"):
             run(store, checkpoint=file, **options)
