@@ -221,7 +221,7 @@ def fit(
         kind = loss_kind(loss)
         _check_options(epochs, patience, clip_norm)
         check_precision(precision)
-        check_shuffle(shuffle, shuffle_buffer)
+        check_shuffle(shuffle, shuffle_buffer, is_full_graph(inputs))
         device = model_device(model) if device is None else torch.device(device)
         model.to(device)
         checked_on = inputs if valid_inputs is None else valid_inputs

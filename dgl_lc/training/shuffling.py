@@ -14,10 +14,17 @@ CHOICES = ("auto", "full", "chunks")
 BUFFER = "1GiB"
 
 
-def check_shuffle(shuffle: Any, buffer: int | str | None) -> None:
-    """Refuse an option of ``fit`` that is not known."""
+def check_shuffle(
+    shuffle: Any, buffer: int | str | None, full_graph: bool
+) -> None:
+    """Refuse an option of ``fit`` that is not known, or not used."""
     if isinstance(shuffle, Chunks):
         return
+    if full_graph and (shuffle == "chunks" or buffer is not None):
+        raise DGLError(
+            "shuffle='chunks' is for hop features, and inputs is a graph with "
+            "its features, which trains on all of it: omit it."
+        )
     if not isinstance(shuffle, str) or shuffle not in CHOICES:
         raise DGLError(
             f"shuffle={shuffle!r} should be one of {', '.join(CHOICES)}."

@@ -190,6 +190,11 @@ def test_wrong_options_are_named(store, options, message):
         fit(make(), store, *SPLIT, **options)
 
 
+def test_a_whole_graph_is_not_shuffled():
+    with pytest.raises(DGLError, match="is for hop features, and inputs"):
+        fit(make(), (DATA.graph, DATA.feat), *SPLIT, shuffle="chunks")
+
+
 def test_chunks_of_a_checkpoint_are_taken_as_they_are(store):
     chunks = Chunks(3, 128)
     found, _ = run(store, 1, shuffle=chunks)
