@@ -9,7 +9,7 @@ from dgl import DGLError
 
 from .hops import HopFeatures
 from .node_rows import NodeRows, and_others
-from .row_blocks import LabelledBlock, Room
+from .row_blocks import Room, RowBlock
 
 
 class LabelledRows(NodeRows):
@@ -107,7 +107,7 @@ class LabelledRows(NodeRows):
         places: torch.Tensor,
         room: Room,
         stopped: threading.Event | None = None,
-    ) -> LabelledBlock:
+    ) -> "LabelledBlock":
         """Read rows of both by their places."""
         return LabelledBlock(
             self,
@@ -156,6 +156,28 @@ class LabelledRows(NodeRows):
 
     def __repr__(self) -> str:
         return f"LabelledRows({self.features}, labels={self.labels})"
+
+
+class LabelledBlock:
+    """A block of the inputs of a model, and one of its label features."""
+
+    def __init__(
+        self, rows: LabelledRows, features: RowBlock, labels: RowBlock
+    ):
+        self._rows, self._features, self._labels = rows, features, labels
+
+    def take(
+        self,
+        which: torch.Tensor,
+        nodes: torch.Tensor,
+        out: torch.Tensor | None = None,
+    ) -> Any:
+        """Gather rows of the block; ``out`` is for those of the inputs."""
+        return self._rows.paired(
+            self._features.take(which, nodes, out),
+            self._labels.take(which, nodes),
+            nodes,
+        )
 
 
 def with_labels(hops: NodeRows, label_hops: HopFeatures) -> LabelledRows:

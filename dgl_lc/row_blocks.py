@@ -1,14 +1,10 @@
 """Rows of many nodes that are read at once, and taken from there in batches."""
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    from .labelled_rows import LabelledRows
-    from .node_rows import NodeRows
 
 #: Where memory begins that a disk writes to by itself.
 ALIGNED = 4096
@@ -52,7 +48,7 @@ class Room:
 class ChosenRows:
     """A block of rows that are in memory anyway."""
 
-    def __init__(self, rows: "NodeRows", places: torch.Tensor):
+    def __init__(self, rows: RowBlock, places: torch.Tensor):
         self._rows, self._places = rows, places
 
     def take(
@@ -63,25 +59,3 @@ class ChosenRows:
     ) -> Any:
         """Gather rows of the block."""
         return self._rows.take(self._places.index_select(0, which), nodes, out)
-
-
-class LabelledBlock:
-    """A block of the inputs of a model, and one of its label features."""
-
-    def __init__(
-        self, rows: "LabelledRows", features: RowBlock, labels: RowBlock
-    ):
-        self._rows, self._features, self._labels = rows, features, labels
-
-    def take(
-        self,
-        which: torch.Tensor,
-        nodes: torch.Tensor,
-        out: torch.Tensor | None = None,
-    ) -> Any:
-        """Gather rows of the block; ``out`` is for those of the inputs."""
-        return self._rows.paired(
-            self._features.take(which, nodes, out),
-            self._labels.take(which, nodes),
-            nodes,
-        )
