@@ -58,30 +58,29 @@ def decide_shuffle(
         The file that the run resumes from, if it exists.
     """
     size = 1 if together is None else together.size
-    chunks = None
-    why = ""
+    first = together is None or together.is_first
+    known, fits = None, fits_in_memory(rows, count)
+    if shuffle == "auto" and checkpoint is not None and first:
+        file = Checkpoint(Path(checkpoint), {})
+        known = file.recorded("shuffle") if file.exists() else None
+    if together is not None:
+        # Whatever their options are: a difference is found later.
+        found = together.gather([known, fits])
+        known, fits = found[0][0], all(own for _, own in found)
+    chunks, why = None, ""
     if shuffle != "auto":
         chunks = choose_chunks(rows, shuffle, buffer, batch_size * size)
-    else:
-        known = None
-        first = together is None or together.is_first
-        if checkpoint is not None and first and Path(checkpoint).exists():
-            known = Checkpoint(Path(checkpoint), {}).recorded("shuffle")
-        fits = fits_in_memory(rows, count)
-        if together is not None:
-            known = together.gather(known)[0]
-            fits = all(together.gather(fits))
-        if known is not None:
-            # A run that resumes does not look at the memory of the machine.
-            chunks = Chunks.parse(known.strip("'"))
-            why = ", as the checkpoint says"
-        elif not fits:
-            chunks = choose_chunks(rows, "chunks", buffer, batch_size * size)
-            why = (
-                ". shuffle='full' would mix all rows, and read them from the "
-                "disk one by one"
-            )
-    if together is None or together.is_first:
+    elif known is not None:
+        # A run that resumes does not look at the memory of the machine.
+        chunks = Chunks.parse(known.strip("'"))
+        why = ", as the checkpoint says"
+    elif not fits:
+        chunks = choose_chunks(rows, "chunks", buffer, batch_size * size)
+        why = (
+            ". shuffle='full' would mix all rows, and read them from the disk "
+            "one by one"
+        )
+    if first:
         _LOG.info("%s%s", in_words(rows, count, chunks), why)
     return chunks
 
