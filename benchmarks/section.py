@@ -37,9 +37,10 @@ A script of this folder takes part in ``make bench`` if it has a dict
 A script that is called by hand ends with ``print_rows(fresh(options))``.
 """
 
+import argparse
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,35 @@ class Options:
             raise ValueError(f"size={self.size!r} is none of {SIZES}")
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of :class:`Options` to a script that is called by hand."""
+    default = Options()
+
+    def add(name: str, text: str, **kind: Any) -> None:
+        parser.add_argument(
+            f"--{name}", default=getattr(default, name),
+            help=f"{text} (default: %(default)s)", **kind,
+        )  # fmt: skip
+
+    add("size", "size of the run", choices=SIZES)
+    add("runs", "number of timed runs of each", type=_at_least_1)
+    add("threads", "number of threads", type=_at_least_1)
+    add("data", "folder with the real graphs", type=Path)
+    add("scratch", "folder for large files", type=Path)
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """Return what was given by the flags of :func:`add_options`."""
+    return Options(**{f.name: getattr(args, f.name) for f in fields(Options)})
+
+
+def _at_least_1(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} should be at least 1")
+    return number
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of ``make bench`` that can run alone.
@@ -97,6 +127,9 @@ class Section:
         ``run(options)`` yields rows.
     tables : dict
         Functions that make Markdown of the rows, by the names in the pages.
+    charts : dict
+        Functions that draw the rows as a figure of matplotlib, by the name of
+        the SVG file in docs/figures.
     minutes : float
         How long the default size takes on two cores.
     only_all : bool
@@ -105,6 +138,7 @@ class Section:
 
     run: Callable[[Options], Iterable[Row]]
     tables: dict[str, Callable[[list[Row]], str]] = field(default_factory=dict)
+    charts: dict[str, Callable[[list[Row]], Any]] = field(default_factory=dict)
     minutes: float = 1
     only_all: bool = False
 

@@ -1,0 +1,109 @@
+"""Pages and charts with figures: writing them, and comparing them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+from figure_blocks import MISSING, fill, find_blocks
+from figures_file import machine_text, read_figures, rows_digest, runs_text
+from section import Row, Section
+
+#: The file with all figures, within the repository. Charts are beside it.
+FIGURES = Path("docs") / "figures" / "figures.json"
+
+
+class Pages:
+    """The pages and charts of a repository, as its figures make them.
+
+    Attributes
+    ----------
+    root : Path
+        Folder with README.md and docs/.
+    sections : dict
+        The sections of ``make bench``, by name.
+    """
+
+    def __init__(self, root: Path, sections: dict[str, Section]):
+        self.root, self.sections = root, sections
+        self._collected = read_figures(root / FIGURES)
+
+    def text_of(self, table: str) -> str:
+        """Return what stands in a block."""
+        if table == "machine":
+            return machine_text(self._collected) or MISSING
+        if table == "runs":
+            return runs_text(self._collected)
+        for name, section in self.sections.items():
+            if table in section.tables:
+                rows = self._collected.get(name, {}).get("rows")
+                return section.tables[table](rows) if rows else MISSING
+        raise ValueError(f"there is no table '{table}'")
+
+    def filled(self) -> dict[Path, str]:
+        """Return the pages that have blocks, as they should be."""
+        found = {}
+        docs = sorted((self.root / "docs").rglob("*.md"))
+        for path in (self.root / "README.md", *docs):
+            page, where = path.read_text(), str(path.relative_to(self.root))
+            if any(find_blocks(page, where)):
+                found[path] = fill(page, self.text_of, where)
+        return found
+
+    def charts(self) -> dict[Path, tuple[Callable, list[Row]]]:
+        """Return what draws each chart that has figures, and its rows."""
+        return {
+            (self.root / FIGURES).with_name(file): (
+                draw, self._collected[name]["rows"]
+            )
+            for name, section in self.sections.items()
+            if self._collected.get(name, {}).get("rows")
+            for file, draw in section.charts.items()
+        }  # fmt: skip
+
+
+def write_pages(pages: Pages) -> list[Path]:
+    """Write what differs from the figures, and return it."""
+    changed = []
+    for path, text in pages.filled().items():
+        if path.read_text() != text:
+            path.write_text(text)
+            changed.append(path)
+    for path, (draw, rows) in pages.charts().items():
+        if not shows(path, rows):
+            save_chart(draw, rows, path)
+            changed.append(path)
+    return changed
+
+
+def check_pages(pages: Pages) -> list[str]:
+    """Return what differs from the figures, in a sentence each."""
+    advice = "run python benchmarks/figures.py write"
+    differ = [
+        path for path, text in pages.filled().items()
+        if path.read_text() != text
+    ] + [
+        path for path, (_, rows) in pages.charts().items()
+        if not shows(path, rows)
+    ]  # fmt: skip
+    return [
+        f"{path.relative_to(pages.root)} differs from {FIGURES}: {advice}"
+        for path in differ
+    ]
+
+
+def save_chart(draw: Callable, rows: list[Row], path: Path) -> None:
+    """Draw rows as SVG. The file says which rows it shows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with matplotlib.rc_context({"svg.hashsalt": "figures"}):
+        draw(rows).savefig(
+            path, metadata={"Date": None, "Description": _mark(rows)}
+        )
+
+
+def shows(path: Path, rows: list[Row]) -> bool:
+    """Tell whether a chart was drawn of these rows."""
+    return path.exists() and _mark(rows) in path.read_text()
+
+
+def _mark(rows: list[Row]) -> str:
+    return f"rows {rows_digest(rows)}"
