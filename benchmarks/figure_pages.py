@@ -1,5 +1,6 @@
 """Pages and charts with figures: writing them, and comparing them."""
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,7 +38,13 @@ class Pages:
             if table in section.tables:
                 rows = self._collected.get(name, {}).get("rows")
                 return section.tables[table](rows) if rows else MISSING
-        raise ValueError(f"there is no table '{table}'")
+        raise LookupError(table)
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of all tables."""
+        tables = (section.tables for section in self.sections.values())
+        return ["machine", "runs", *itertools.chain(*tables)]
 
     def filled(self) -> dict[Path, str]:
         """Return the pages that have blocks, as they should be."""
@@ -45,7 +52,14 @@ class Pages:
         docs = sorted((self.root / "docs").rglob("*.md"))
         for path in (self.root / "README.md", *docs):
             page, where = path.read_text(), str(path.relative_to(self.root))
-            if any(find_blocks(page, where)):
+            names = [name for name, _, _ in find_blocks(page, where)]
+            for name in names:
+                if name not in self._names:
+                    raise ValueError(
+                        f"{where}: there is no table '{name}'; there are "
+                        f"{', '.join(self._names)}"
+                    )
+            if names:
                 found[path] = fill(page, self.text_of, where)
         return found
 

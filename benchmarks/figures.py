@@ -43,13 +43,13 @@ def find_sections(scripts: tuple[str, ...] = SCRIPTS) -> dict[str, Section]:
     for script in scripts:
         module = importlib.import_module(script)
         for name, section in module.SECTIONS_OF_BENCH.items():
-            taken = tables.intersection(section.tables, section.charts)
-            if name in found or taken:
+            names = {*section.tables, *section.charts}
+            if name in found or tables & names:
                 raise ValueError(
-                    f"{script}: {name} or {sorted(taken)} exists twice"
+                    f"{script}: {name} or {sorted(tables & names)} exists twice"
                 )
             found[name] = section
-            tables.update(section.tables, section.charts)
+            tables |= names
     return found
 
 
