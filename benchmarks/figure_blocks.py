@@ -9,7 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 
 START = re.compile(r"<!-- figures: *(?P<name>[^\s>]*) *-->")
-END = "<!-- end figures -->"
+END = re.compile(r"<!-- end figures -->")
+#: Markers in backticks are text about markers.
+CODE = re.compile(r"`[^`\n]+`")
 #: What stands in a block whose section was not collected.
 MISSING = "not measured yet: run `make bench`"
 
@@ -21,25 +23,28 @@ def find_blocks(page: str, where: str) -> Iterator[tuple[str, int, int]]:
     >>> [(name, page[i:j]) for name, i, j in find_blocks(page, "page")]
     [('a', '1 s')]
     """
-    place = 0
-    while True:
-        start, end = START.search(page, place), page.find(END, place)
-        if start is None:
-            if end >= 0:
-                raise ValueError(f"{where}: '{END}' ends no block")
+    open_block: re.Match | None = None
+    code = [span.span() for span in CODE.finditer(page)]
+    marks = [
+        mark for mark in (*START.finditer(page), *END.finditer(page))
+        if not any(a < mark.start() < b for a, b in code)
+    ]  # fmt: skip
+    for mark in sorted(marks, key=lambda m: m.start()):
+        starts = mark.re is START
+        if starts is not (open_block is None):
+            break
+        if open_block is not None:
+            yield open_block["name"], open_block.end(), mark.start()
+        open_block = mark if starts else None
+    else:
+        if open_block is None:
             return
-        # The end marker, and no other start, comes next.
-        end = page.find(END, start.end())
-        following = START.search(page, start.end())
-        if end < 0 or (following is not None and following.start() < end):
-            raise ValueError(
-                f"{where}: the block '{start['name']}' does not end: write "
-                f"'{END}' behind it"
-            )
-        if page.find(END, place) < start.start():
-            raise ValueError(f"{where}: '{END}' ends no block")
-        yield start["name"], start.end(), end
-        place = end + len(END)
+    if open_block is not None:
+        raise ValueError(
+            f"{where}: the block '{open_block['name']}' does not end: write "
+            f"'<!-- end figures -->' behind it"
+        )
+    raise ValueError(f"{where}: '<!-- end figures -->' ends no block")
 
 
 def fill(page: str, text_of: Callable[[str], str], where: str) -> str:

@@ -26,21 +26,28 @@ from pathlib import Path
 from typing import Any
 
 import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
+import torch
 from dgl import DGLError
 from figure_pages import FIGURES, Pages, check_pages, write_pages
 from figures_file import describe_run, is_current, merge_section, read_figures
 from section import Section, add_options, options_of, print_rows
 
 ROOT = Path(__file__).parents[1]
-#: The scripts with sections, in the order in which they run.
-SCRIPTS = ("end_to_end",)
 
 
-def find_sections(scripts: tuple[str, ...] = SCRIPTS) -> dict[str, Section]:
+def find_scripts(folder: Path = Path(__file__).parent) -> list[str]:
+    """Return the names of the scripts that have sections."""
+    return [
+        path.stem for path in sorted(folder.glob("*.py"))
+        if "\nSECTIONS_OF_BENCH" in path.read_text()
+    ]  # fmt: skip
+
+
+def find_sections(scripts: list[str] | None = None) -> dict[str, Section]:
     """Return the sections of all scripts; names of tables are unique."""
     found: dict[str, Section] = {}
     tables: set[str] = set()
-    for script in scripts:
+    for script in find_scripts() if scripts is None else scripts:
         module = importlib.import_module(script)
         for name, section in module.SECTIONS_OF_BENCH.items():
             names = {*section.tables, *section.charts}
@@ -127,6 +134,7 @@ def run(args: argparse.Namespace) -> int:
     options.scratch.mkdir(parents=True, exist_ok=True)
     sections = find_sections()
     check_known(sections, args.name)
+    torch.set_num_threads(options.threads)
     start = time.perf_counter()
     rows = print_rows(sections[args.name].run(options))
     seconds = time.perf_counter() - start

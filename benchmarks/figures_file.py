@@ -8,12 +8,13 @@ import subprocess
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import psutil
-from section import Options, Row, row
+from section import SIZES, Options, Row, row
 
-from dgl_lc._common.json_files import read_json, write_json
+from dgl_lc._common.file_access import replace_file, write_all
+from dgl_lc._common.json_files import read_json
 
 ROOT = Path(__file__).parents[1]
 FORMAT = 1
@@ -45,8 +46,24 @@ def merge_section(path: Path, name: str, section: dict[str, Any]) -> None:
     """Put a section into the file, in place of an older one."""
     sections = {**read_figures(path), name: section}
     path.parent.mkdir(parents=True, exist_ok=True)
-    ordered = {key: sections[key] for key in sorted(sections)}
-    write_json(path, {"format": FORMAT, "sections": ordered})
+    texts = [f"{json.dumps(k)}: {_dump(sections[k])}" for k in sorted(sections)]
+    text = ",\n".join(texts)
+    text = f'{{"format": {FORMAT}, "sections": {{\n{text}\n}}}}\n'
+
+    def write(file: BinaryIO) -> None:
+        write_all(file, text.encode())
+
+    replace_file(path, write)
+
+
+def _dump(section: dict[str, Any]) -> str:
+    """Write a section as JSON, with one line per row."""
+    head = [
+        f" {json.dumps(key)}: {json.dumps(section[key])}"
+        for key in sorted(section) if key != "rows"
+    ]  # fmt: skip
+    rows = ",\n".join(f"  {json.dumps(r)}" for r in section["rows"])
+    return ",\n".join(["{\n" + head[0], *head[1:], f' "rows": [\n{rows}\n ]}}'])
 
 
 def describe_run(
@@ -65,11 +82,13 @@ def describe_run(
 
 
 def is_current(section: dict[str, Any], options: Options) -> bool:
-    """Tell whether a section was collected with this code and options."""
+    """Tell whether a section was collected with this code, and as much."""
+    known = section["options"]
     return (
         section["code"] == source_digest()
         and section["machine"] == machine(options.threads)
-        and section["options"] == {"size": options.size, "runs": options.runs}
+        and SIZES.index(known["size"]) >= SIZES.index(options.size)
+        and known["runs"] >= options.runs
     )
 
 

@@ -1,7 +1,7 @@
 """What a section of ``make bench`` is: its rows, its options, its tables.
 
 A script of this folder takes part in ``make bench`` if it has a dict
-``SECTIONS_OF_BENCH`` and if ``figures.py`` lists the script in ``SCRIPTS``::
+``SECTIONS_OF_BENCH``::
 
     from section import Options, Section, row, table
 
@@ -31,8 +31,9 @@ A script of this folder takes part in ``make bench`` if it has a dict
   words. ``figures.py write`` puts it into the README and into pages of docs/,
   between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``, which may be
   in one line. Names of tables are unique over all scripts.
-- Each section runs in a process of its own, one after another. Standard output
-  is for people: ``figures.py`` collects what is yielded.
+- Each section runs in a process of its own, one after another, with torch's
+  threads set. Standard output is for people: ``figures.py`` collects what is
+  yielded.
 
 A script that is called by hand ends with ``print_rows(fresh(options))``.
 """

@@ -146,6 +146,11 @@ def test_markers_come_in_pairs(blocks, page, message):
         blocks.fill(page, str, "page")
 
 
+def test_markers_in_backticks_are_text(blocks):
+    page = "write `<!-- figures: x -->` and `<!-- end figures -->`"
+    assert blocks.fill(page, str, "page") == page
+
+
 def test_a_table_does_not_go_into_a_line(blocks):
     page = "a <!-- figures: x -->1<!-- end figures --> b"
     with pytest.raises(ValueError, match="'x' has several lines"):
@@ -204,6 +209,7 @@ def command(script, monkeypatch, tmp_path):
     monkeypatch.setattr(figures.subprocess, "run", run_here)
     # A commit is asked for by git.
     monkeypatch.setattr(script("figures_file"), "_commit", lambda: "abc")
+    monkeypatch.setattr(figures.torch, "set_num_threads", lambda number: None)
     out = tmp_path / "figures.json"
 
     def call(*words):
@@ -231,6 +237,9 @@ def test_sections_are_collected_once(command, capsys, script):
     assert len(command.calls) == 2
     assert command("--size", "all") == 0
     assert command.calls[2:] == ["all", "all"]
+    # Those are enough for the default size, too.
+    assert command() == 0
+    assert len(command.calls) == 4
 
 
 def test_code_that_has_changed_is_measured_again(command, script, monkeypatch):
@@ -298,7 +307,14 @@ def test_names_of_tables_are_unique(script, monkeypatch):
         },
     )
     with pytest.raises(ValueError, match=r"b .*'times'.* twice"):
-        figures.find_sections(("end_to_end",))
+        figures.find_sections(["end_to_end"])
+
+
+def test_all_sections_take_20_minutes(script):
+    sections = script("figures").find_sections()
+    assert "end_to_end_arxiv" in sections
+    some = script("figures").choose(sections, None, "default")
+    assert sum(sections[name].minutes for name in some) <= 20
 
 
 def test_the_pages_show_the_figures(script, capsys, monkeypatch):
