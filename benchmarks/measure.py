@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,22 @@ def fastest(
         times.append(time.perf_counter() - start)
         del result
     return min(times), seen
+
+
+def by_turns(
+    calls: Mapping[Any, Callable[[], Any]], runs: int
+) -> dict[Any, float]:
+    """Return the minimum seconds of each call.
+
+    The calls take turns, so that a busy machine slows down all of them.
+    """
+    for call in calls.values():
+        call()
+    found: dict[Any, list[float]] = {name: [] for name in calls}
+    for _ in range(runs):
+        for name, call in calls.items():
+            found[name].append(seconds_of(call))
+    return {name: min(times) for name, times in found.items()}
 
 
 class Peak:
