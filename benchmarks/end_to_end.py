@@ -222,19 +222,19 @@ def totals(rows: list[Row]) -> str:
 
 def all_stages(rows: list[Row]) -> str:
     """Make a table with the stages, the peak and the accuracy of each way."""
-    whats = [*STAGES, "total", "peak memory", "test accuracy"]
+    columns = [*STAGES, "total", "peak memory", "test accuracy"]
     parts = []
     for case in dict.fromkeys(r["case"] for r in rows):
         of_case = select(rows, case=case)
         lines = [
             f"**{case}**\n",
-            f"| | {' | '.join(whats)} |",
-            "| --- |" + " --- |" * len(whats),
+            f"| | {' | '.join(columns)} |",
+            "| --- |" + " --- |" * len(columns),
         ]
         ours = {r["what"]: r for r in select(of_case, name="dgl-lc")}
         for name in dict.fromkeys(r["name"] for r in of_case):
             cells = []
-            for what in whats:
+            for what in columns:
                 (found,) = select(of_case, name=name, what=what)
                 text = format_value(found["value"], found["unit"])
                 if what in ("total", "peak memory") and name != "dgl-lc":
