@@ -74,15 +74,6 @@ class Peak:
         return max(0, peak - self.before)
 
 
-def anonymous_bytes(pid: int | str = "self") -> int:
-    """Read how many bytes a process has allocated, without the page cache."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    return int(status.split("RssAnon:")[1].split()[0]) * 1024
-
-
 def in_process(script: str | Path, task: dict[str, Any]) -> dict[str, Any]:
     """Run a task of a script in a new process, and return what it found.
 
