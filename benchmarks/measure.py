@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
@@ -74,17 +75,24 @@ class Peak:
         return max(0, peak - self.before)
 
 
-def in_process(script: str | Path, task: dict[str, Any]) -> dict[str, Any]:
+def in_process(
+    script: str | Path,
+    task: dict[str, Any],
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
     """Run a task of a script in a new process, and return what it found.
 
     The script is called with ``--task`` and the task as JSON, and its last
-    printed line is the result as JSON: see :func:`answer`. A process that
-    fails is an error with its last words.
+    printed line is the result as JSON: see :func:`answer`. ``environment`` is
+    added to that of this process. A process that fails is an error with its
+    last words.
     """
     found = subprocess.run(
         [sys.executable, str(script), "--task", json.dumps(task)],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
     if found.returncode:
         raise RuntimeError(
             f"{Path(script).name} --task {json.dumps(task)} failed with code "
