@@ -120,7 +120,7 @@ class Case:
 CASES = {
     "arxiv": Case(
         "ogbn-arxiv's graph",
-        {"LCGCN": 10, "SIGN": 5, "LCGPRGNN": 5},
+        {"LCGCN": 10, "SIGN": 3, "LCGPRGNN": 3},
         {"LCGCN": True, "SIGN": False, "LCGPRGNN": True},
     ),
     "half": Case(
