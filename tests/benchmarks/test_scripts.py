@@ -81,3 +81,55 @@ def test_records_of_a_study_are_packed_and_put_back(script, tmp_path, capsys):
     found = after.load_run("SIGN", "a b", 1, key)
     assert found == before.load_run("SIGN", "a b", 1, key)
     assert capsys.readouterr().out.count("1 records") == 2
+
+
+def test_the_kernel_is_compared_with_reading(script):
+    module = script("roofline")
+    options = module.Options(size="tiny", runs=1)
+    rows = list(module.roofline(options, columns=[8]))
+    assert {r["name"] for r in rows} == {
+        "in order", "kernel", "random rows", "the same rows"
+    }  # fmt: skip
+    assert all(r["value"] > 0 and r["unit"] == "B/s" for r in rows)
+    assert [r["row_bytes"] for r in rows if r["name"] == "kernel"] == [32, 16]
+    assert module.roofline_table(rows).count("8 columns") == 2
+
+
+def test_narrow_types_are_timed_and_trained_on(script, tmp_path, capsys):
+    module = script("narrow")
+    options = module.Options(size="tiny", runs=1, data=tmp_path)
+    rows = list(module.times(options))
+    errors = {r["name"]: r["error"] for r in rows}
+    assert errors["float32"] == 0
+    assert 0 < errors["float16"] < errors["bfloat16"] < 0.01
+    assert module.times_table(rows).count("1.00x") >= 1
+    # The real graphs are not there.
+    assert list(module.accuracy(options)) == []
+    assert capsys.readouterr().out.count("skipped") == len(module.TASKS)
+
+
+def test_orders_of_nodes_are_tried(script, tmp_path, monkeypatch):
+    module = script("reorder")
+    monkeypatch.setattr(module, "_compile", lambda: None)
+    options = module.Options(size="tiny", runs=1, data=tmp_path)
+    # It compares the results of all orders.
+    rows = list(module.reorder(options, ["papers-like"]))
+    names = {r["name"] for r in rows}
+    assert names == {"as it is", *module.ORDERS, "classes (known)"}
+    assert module.reorder_table(rows).count("x)") == 2 * (len(names) - 1)
+
+
+def test_an_order_has_every_node_once(script):
+    module = script("reorder")
+    g = module.power_law_graph(500, 1200)
+    edges = module.in_edges(g)
+    csc = edges.indptr, edges.load()
+    for order in module.ORDERS.values():
+        assert sorted(order(*csc)) == list(range(500))
+    ids = module.by_search(*csc)
+    again = module.renumber(*csc, ids)
+    source, target = g.edges()
+    new_source, new_target = again.edges()
+    old = zip(source.tolist(), target.tolist(), strict=True)
+    new = zip(ids[new_source], ids[new_target], strict=True)
+    assert sorted(old) == sorted(new)

@@ -89,3 +89,35 @@ def test_halves_are_rounded_as_torch_rounds(kind):
     expected = x.to(VALUE_TYPES[kind].torch)
     same = (out == expected) | (out.isnan() & expected.isnan())
     assert same.all()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_parts_of_a_row_are_summed_in_float32(width, kind):
+    x = torch.randn(50, 256).to(VALUE_TYPES[kind].torch)
+    out = np.full((3, 256), 7, np.float32)
+    offsets = np.array([0, 100, 101, 101])
+    entries = np.random.default_rng(0).integers(0, 50, 101).astype(np.int32)
+    coefs, scales = np.ones(101, np.float32), np.ones(3, np.float32)
+    kernel = sum_rows(width, kind, "float32", False, False)
+    kernel(offsets, entries, coefs, scales, bits(x), 32, out, 0)
+    rows = x[entries, 32 : 32 + width].double()
+    expected = torch.stack([rows[:100].sum(0), rows[100], 0 * rows[0]])
+    found = torch.from_numpy(out)
+    tile = found[:, 32 : 32 + width].double()
+    assert torch.allclose(tile, expected, rtol=1e-5, atol=1e-4)
+    assert (found[:, :32] == 7).all()
+    assert (found[:, 32 + width :] == 7).all()
+
+
+@pytest.mark.parametrize("width", [2, 16, 128])
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "3.4e38", "-0.0"])
+def test_special_numbers_of_bfloat16_stay_in_their_columns(width, value):
+    x = torch.ones(1, width, dtype=torch.bfloat16)
+    x[0, 1] = float(value)
+    out = torch.empty_like(x)
+    once, ones = np.array([0, 1]), np.ones(1, np.float32)
+    kernel = sum_rows(width, "bfloat16", "bfloat16", False, False)
+    kernel(once, np.zeros(1, np.int32), ones, ones, bits(x), 0, bits(out), 0)
+    assert torch.equal(out.isnan(), x.isnan())
+    assert torch.equal(out.nan_to_num(5), x.nan_to_num(5))
