@@ -4,7 +4,7 @@ import hashlib
 import os
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba as nb
 from dgl import DGLError
@@ -13,6 +13,9 @@ from numba.core.caching import IndexDataCacheFile
 from .file_access import open_regular
 
 _DIGEST_BYTES = 32
+
+#: All kernels that this process has made with :func:`jit`.
+_kernels: list[Any] = []
 
 
 class _CacheFile(IndexDataCacheFile):
@@ -65,7 +68,42 @@ def jit(function: Callable) -> Callable:
     """
     try:
         compiled: Any = nb.njit(nogil=True, cache=True)(function)
+        compiled._cache._cache_file.__class__ = _CacheFile
     except RuntimeError:
-        return nb.njit(nogil=True)(function)
-    compiled._cache._cache_file.__class__ = _CacheFile
+        compiled = nb.njit(nogil=True)(function)
+    _kernels.append(compiled)
     return compiled
+
+
+class KernelCounts(NamedTuple):
+    """What became of the kernels that this process has used.
+
+    Attributes
+    ----------
+    compiled, loaded : int
+        Kernels, once for each combination of types.
+    kept : bool
+        Whether machine code can be kept.
+    unused : list of str
+        Names of the kernels that were not used.
+    """
+
+    compiled: int
+    loaded: int
+    kept: bool
+    unused: list[str]
+
+
+def count_kernels() -> KernelCounts:
+    """Count the kernels that were compiled and loaded so far."""
+    stats = [kernel.stats for kernel in _kernels]
+    return KernelCounts(
+        sum(sum(each.cache_misses.values()) for each in stats),
+        sum(sum(each.cache_hits.values()) for each in stats),
+        all(each.cache_path is not None for each in stats),
+        [
+            f"{kernel.py_func.__module__}.{kernel.py_func.__name__}"
+            for kernel in _kernels
+            if not kernel.signatures
+        ],
+    )

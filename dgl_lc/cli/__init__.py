@@ -36,6 +36,7 @@ COMMANDS = {
     "reproduce": "reproduce the paper's tables and figures",
     "store": "inspect, verify or extend a hop store",
     "update": "update a hop store after its graph or features changed",
+    "warmup": "compile the kernels of the CPU ahead, for images and CI",
     "calibrate": "measure the coefficients of the published optimiser",
 }
 

@@ -226,7 +226,8 @@ def block_aggregate(
             budget = plan.budget if budget is None else budget
         executor = DeviceExecutor(request, gpu, budget, host_budget, stored)
     else:
-        found = _survey(request, budget, stored)
+        in_buckets = plan is None or plan.work.bucket_sorted
+        found = _survey(request, budget, stored, in_buckets)
         chosen = choose_plan(plan, found.work, budget)
         check_available(chosen)
         executor = CpuExecutor(request, found, chosen)
@@ -364,12 +365,17 @@ def check_budget(request: Request, budget: int, stored: bool) -> None:
         raise too_small(most_work(request, stored), budget)
 
 
-def _survey(request: Request, budget: int | None, stored: bool) -> Survey:
+def _survey(
+    request: Request,
+    budget: int | None,
+    stored: bool,
+    in_buckets: bool = True,
+) -> Survey:
     """Survey for the CPU; too small a budget is refused before it is read."""
     if budget is None:
-        return survey(request, None, stored)
+        return survey(request, None, stored, in_buckets)
     check_budget(request, budget, stored)
     try:
-        return survey(request, budget, stored)
+        return survey(request, budget, stored, in_buckets)
     except DoesNotFit:
         raise too_small(most_work(request, stored), budget) from None

@@ -7,10 +7,12 @@ import torch
 
 from .._common.threads import num_threads
 from ..storage.disk_graph import DiskGraph
+from .graph.bucket_sort import bucket_sort_bytes
 from .graph.edge_reader import slice_bytes
 from .graph.frontier import frontier, list_bytes, mark_bytes
 from .graph.in_edges import InEdges, count_bytes, in_edges
 from .graph.sort_space import sort_bytes
+from .planning.cost import cost_of
 from .planning.work import Work
 from .request import Request
 
@@ -67,12 +69,16 @@ def _count_loops(loops: np.ndarray, rows: np.ndarray | None) -> int:
 
 
 def survey(
-    request: Request, budget: int | None = None, stored: bool = False
+    request: Request,
+    budget: int | None = None,
+    stored: bool = False,
+    in_buckets: bool = False,
 ) -> Survey:
     """Find out how much is to be computed.
 
     The graph is read only to find the frontier, where some nodes were asked
-    for. DoesNotFit is raised before that takes more than the budget.
+    for. DoesNotFit is raised before that takes more than the budget. With
+    ``in_buckets`` edges are then sorted in buckets, if it surely has room.
     """
     edges = in_edges(request.graph) if request.last else None
     work = work_at_all_rows(request, stored)
@@ -84,7 +90,14 @@ def survey(
     # The frontier is found faster in sorted edges, if these fit as well.
     loading = 4 * work.num_edges + _sorting(work)
     if request.last > 1 and (budget is None or taken + loading <= budget):
-        edges.load()
+        in_buckets = in_buckets and _fits_buckets(request, budget, stored)
+        work = replace(work, bucket_sorted=in_buckets)
+        room = 0
+        if in_buckets:
+            room = bucket_sort_bytes(
+                work.num_nodes, work.num_edges, work.threads
+            )
+        edges.load(room)
         taken += 4 * work.num_edges if edges.owned else 0
 
     def before_list(length: int) -> None:
@@ -163,6 +176,16 @@ def most_work(request: Request, stored: bool) -> Work:
     # One row less than all, so that it has to be listed.
     listed = max(0, work.num_nodes - 1)
     return replace(work, hop_rows=(listed,) * work.K, input_rows=listed)
+
+
+def _fits_buckets(request: Request, budget: int | None, stored: bool) -> bool:
+    """Whether sorting in buckets leaves a plan, whatever is needed."""
+    if budget is None:
+        return True
+    most = replace(most_work(request, stored), bucket_sorted=True)
+    return any(
+        cost_of(most, 1, width).peak_bytes <= budget for width in most.widths()
+    )
 
 
 def _bytes_before(edges: InEdges, work: Work) -> int:

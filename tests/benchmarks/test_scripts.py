@@ -1,11 +1,13 @@
 """The scripts of benchmarks/: all can be started, and one runs."""
 
 import doctest
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from dgl_lc.data import power_law_graph
 from dgl_lc.experiments.results_folder import ResultsFolder
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -18,6 +20,28 @@ def test_every_script_finds_what_it_imports(script, name):
         script(name), optionflags=doctest.NORMALIZE_WHITESPACE
     )
     assert found.failed == 0
+
+
+def test_fresh_graphs_give_rows_and_parts(script, monkeypatch, tmp_path):
+    path = tmp_path / "fresh.json"
+    names = ["DGL copy_u_sum, self-loops added", "torch CSR"]
+    flags = ["--graphs", "1m", "--runs", "1", "--no-compile", "--threads", "2"]
+    flags += ["--peers", *names, "--json", str(path)]
+    monkeypatch.setattr(sys, "argv", ["fresh.py", *flags])
+    module = script("fresh")
+    monkeypatch.setattr(
+        module, "make_graph", lambda name, args: power_law_graph(500, 4000)
+    )
+    before = module.engine.scale_rows
+    module.main(module.parse_args())
+    assert module.engine.scale_rows is before
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["who"] for row in rows[::2]] == ["dgl-lc", *names]
+    assert {row["rows"] for row in rows} == {"all", "1.4 %"}
+    for row in rows:
+        assert row["fresh_s"] > 0
+        assert row["error"] < 1e-4
+    assert {"sorting", "norms", "hops", "first touch"} <= set(rows[0]["parts"])
 
 
 def test_batches_are_read_from_a_small_store(

@@ -25,6 +25,7 @@ CALLS = {
     "reproduce today": ["--data", "DATA.npz", "--models", "SGC", "--seeds",
                         "1", "--trials", "1", *SHORT],
     "calibrate": [],
+    "warmup": ["--dtype", "float32", "--columns", "8", "--workers", "1"],
     "train": ["--model", "LCGPRGNN", "--data", "DATA.npz", "--hops", "1",
               "--hid-feats", "4", "--epochs", "1"],
     "plan": ["--data", "DATA.npz", "--hops", "1"],

@@ -15,7 +15,7 @@ COMMANDS = [
     ["tune"], ["calibrate"], ["store"], ["store", "info"], ["store", "verify"],
     ["reproduce"], ["reproduce", "accuracy"], ["reproduce", "time"],
     ["reproduce", "validation-over-time"], ["reproduce", "papers100m"],
-    ["reproduce", "cpu-vs-blocks"],
+    ["reproduce", "cpu-vs-blocks"], ["warmup"],
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ a hub never serialises the work, and the sums do not depend on the number of
 threads.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,13 +93,13 @@ def _cut_chunks(
     starts: np.ndarray,
 ) -> tuple[int, int]:
     identity = len(rows) == 0  # or nothing has to be computed
-    count = 0
-    slots = 0
-    position = 0
+    # For each constant, Numba would compile again what it is given to.
+    zero: Any = np.int64(0)
+    count = slots = position = zero
     blocks = len(bounds) - 1
     # The position of a row that began in an earlier block and is not at its
     # end yet, or -1.
-    open_row = -1
+    open_row = zero - 1
     for block in range(blocks):
         begin, end = bounds[block], bounds[block + 1]
         last_block = block == blocks - 1
@@ -109,9 +109,9 @@ def _cut_chunks(
             stop = min(indptr[row + 1], end)
             count, slots = _split(table, count, slots, open_row, begin, stop)
             if indptr[row + 1] <= end:
-                open_row = -1
+                open_row = zero - 1
         first = position
-        load = 0
+        load = zero
         while position < num_rows:
             row = position if identity else rows[position]
             start, stop = indptr[row], indptr[row + 1]
@@ -120,9 +120,8 @@ def _cut_chunks(
             weight = stop - start + 1
             whole = stop <= end and weight <= CAPACITY
             if first < position and (not whole or load + weight > CAPACITY):
-                table[count, :] = (first, position, begin, end, -1)
-                count += 1
-                first, load = position, 0
+                count = _write(table, count, first, position, begin, end, -1)
+                first, load = position, zero
             if whole:
                 load += weight
             else:
@@ -135,10 +134,31 @@ def _cut_chunks(
                     open_row = position
             position += 1
         if first < position:
-            table[count, :] = (first, position, begin, end, -1)
-            count += 1
+            count = _write(table, count, first, position, begin, end, -1)
     starts[blocks] = count
     return count, slots
+
+
+@jit
+def _write(
+    table: np.ndarray,
+    count: int,
+    first: int,
+    last: int,
+    from_edge: int,
+    to_edge: int,
+    slot: int,
+) -> int:
+    """Write a chunk; return how many there are then.
+
+    Assigning a tuple to a row would take Numba seconds to compile.
+    """
+    table[count, FIRST] = first
+    table[count, LAST] = last
+    table[count, FROM_EDGE] = from_edge
+    table[count, TO_EDGE] = to_edge
+    table[count, SLOT] = slot
+    return count + 1
 
 
 @jit
@@ -155,8 +175,7 @@ def _split(
     while edge < stop:
         # One place is left for the row's self-loop.
         upto = min(edge + CAPACITY - 1, stop)
-        table[count, :] = (position, position + 1, edge, upto, slots)
-        count += 1
+        count = _write(table, count, position, position + 1, edge, upto, slots)
         slots += 1
         edge = upto
     return count, slots
@@ -263,7 +282,8 @@ def assemble(chunk: np.ndarray, hop: Entries, scratch: Scratch) -> int:
             for e in range(used):
                 coefs[e] = right[entries[e]]
         else:
-            coefs[:used] = 1.0
+            for e in range(used):
+                coefs[e] = 1.0
     elif len(right) > 0:
         for e in range(used):
             coefs[e] *= right[entries[e]]

@@ -7,7 +7,7 @@ import torch
 from ..column_blocks import Done, run_column_blocks
 from ..graph.filters import Filter
 from ..places import Places
-from ..planning.plans import Plan
+from ..planning.plans import Plan, sort_room
 from ..request import Request
 from ..sinks import Sink
 from ..survey import Survey
@@ -21,6 +21,9 @@ class CpuExecutor:
 
     def __init__(self, request: Request, survey: Survey, plan: Plan):
         self._request, self._survey, self._plan = request, survey, plan
+        if survey.edges is not None and plan.num_edge_blocks == 1:
+            # Before there is memory for the result, which is then the same.
+            survey.edges.load(sort_room(plan))
         #: What :meth:`run` tells it has done when all is.
         self.total = survey.gathered_bytes()
 

@@ -88,6 +88,10 @@ class EdgeReader:
             return Compressed(indptr, indices, None)
         return Compressed(indptr, indices, edge_ids)
 
+    def coo(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """View both ends of all edges, in the order of their ids, or None."""
+        return self._coo() if self.format == "coo" else None
+
     def slices(self, size: int = SLICE) -> Iterator[EdgeSlice]:
         """Read all edges, in slices."""
         if self.format == "coo":

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..._common.bytes import zeros
-from ..._common.threads import ranges
+from ..._common.threads import ranges, run_parallel
 from ...hops import FilterSpec
 from .edge_kernels import are_equal, fill_diagonal
 from .edge_reader import SLICE
 from .in_edges import EdgeBlock, InEdges
 from .sort_space import SortSpace
+
+#: Rows whose degrees are raised to a power at a time.
+_ROWS = 1 << 16
 
 
 def diagonals(
@@ -29,21 +32,42 @@ def diagonals(
     power = -0.5 if spec.norm in ("both", "in") else -1.0
     left = right = None
     if spec.norm in ("both", "right", "in"):
-        left = zeros(edges.num_nodes, dtype)
-        fill_diagonal(
-            edges.indptr, edges.loops, spec.self_loop, power,
-            int(spec.norm == "in"), left,
+        left = _diagonal(
+            edges.indptr, edges.loops, spec, power, int(spec.norm == "in"),
+            dtype,
         )  # fmt: skip
     if spec.norm == "in":
         return left, left
     if spec.norm in ("both", "left"):
-        right = zeros(edges.num_nodes, dtype)
-        fill_diagonal(
-            edges.out_edges, edges.loops, spec.self_loop, power, 0, right
-        )
+        right = _diagonal(edges.out_edges, edges.loops, spec, power, 0, dtype)
     if left is not None and right is not None and are_equal(left, right):
         right = left
     return left, right
+
+
+def _diagonal(
+    degrees: np.ndarray,
+    loops: np.ndarray,
+    spec: FilterSpec,
+    power: float,
+    least: int,
+    dtype: np.dtype | type,
+) -> np.ndarray:
+    """Compute :func:`fill_diagonal` on all threads."""
+    found = zeros(len(loops), dtype)
+    # One more of the degrees, where they are begins of rows.
+    more = len(degrees) - len(loops)
+    parts = ranges(len(loops), max(1, len(loops) // _ROWS))
+
+    def fill(_: int, part: int) -> None:
+        first, last = parts[part]
+        fill_diagonal(
+            degrees[first : last + more], loops[first:last], spec.self_loop,
+            power, least, found[first:last],
+        )  # fmt: skip
+
+    run_parallel(fill, len(parts))
+    return found
 
 
 def diagonal_bytes(num_nodes: int, num_diagonals: int, itemsize: int) -> int:

@@ -1,9 +1,10 @@
 """A graph's edges sorted by destination.
 
 Where the DGLGraph has made its CSC already, that is used as it is. Otherwise
-the edges are counted and sorted here, from slices: 4 bytes an edge instead
-of DGL's 16, no temporary of the size of the edges, and, where memory is
-short, one edge block at a time.
+the edges are counted and sorted here, into 4 bytes an edge instead of DGL's
+16. Where there is room for scratch, all edges are sorted at once, in buckets
+(:mod:`.bucket_sort`). Where memory is short, they are read in slices, without
+a temporary of the size of the edges, and one edge block at a time.
 """
 
 import weakref
@@ -22,6 +23,7 @@ from ..._common.dtypes import bits_of
 from ..._common.threads import num_threads, ranges, run_parallel
 from ...storage.disk_graph import DiskGraph
 from . import edge_kernels as kernels
+from .bucket_sort import SortedEdges, bucket_sort_bytes, sort_edges
 from .edge_kernels import or_empty
 from .edge_reader import SLICE, Compressed, EdgeReader, EdgeSlice
 from .sort_space import SortSpace, make_scratch, num_readers
@@ -177,13 +179,41 @@ class InEdges:
     def _edge_ids(self) -> np.ndarray | None:
         return None if self.owned else self._csc.edge_ids
 
-    def load(self) -> np.ndarray:
-        """Sort all edges and keep them."""
+    def load(self, room: int = 0) -> np.ndarray:
+        """Sort all edges and keep them.
+
+        ``room`` are bytes that sorting may take beside its outputs. With
+        enough of them it is much faster, and counts degrees as well.
+        """
         if self.owned and self._sorted is None:
-            self._sorted = self.sort(0, self.num_edges).indices
+            needed = bucket_sort_bytes(
+                self.num_nodes, self.num_edges, num_threads()
+            )
+            ends = self._reader.coo() if needed <= room else None
+            if ends is not None:
+                self._sorted = self._sort_in_buckets(*ends)
+            else:
+                self._sorted = self.sort(0, self.num_edges).indices
         found = self.indices
         assert found is not None
         return found
+
+    def _sort_in_buckets(
+        self, source: np.ndarray, target: np.ndarray
+    ) -> np.ndarray:
+        known: Counts | None = self.__dict__.get("_counts")
+        n = 0 if known else self.num_nodes
+        found = SortedEdges(
+            known.indptr if known else zeros(n + 1, np.int64),
+            zeros(n, np.int32), zeros(n, np.int32),
+            zeros(self.num_edges, np.int32),
+        )  # fmt: skip
+        if not sort_edges(source, target, found):
+            raise self._outside()
+        if known is None:
+            # Counted on the way: this is the cached property.
+            self._counts = Counts(found.indptr, found.out_edges, found.loops)
+        return found.indices
 
     def unload(self) -> None:
         """Forget the sorted edges, where they are not DGL's."""

@@ -11,6 +11,7 @@ from ...storage.write_hops import bytes_for as store_bytes
 from ..cpu.chunks import scratch_bytes, slot_bytes, table_bytes
 from ..cpu.column_buffers import buffer_bytes
 from ..cpu.scaling import scale_bytes
+from ..graph.bucket_sort import bucket_sort_bytes
 from ..graph.edge_reader import slice_bytes
 from ..graph.filters import block_bytes, diagonal_bytes
 from ..graph.frontier import list_bytes, mark_bytes
@@ -91,6 +92,11 @@ def _items(work: Work, blocks: int, width: int) -> dict[Item, int]:
         finding = mark_bytes(n)
         if work.owned:
             finding += slice_bytes(m, work.index_size, work.expands)
+        if work.bucket_sorted:
+            # All edges are sorted for it, even if they do not stay.
+            sorting = bucket_sort_bytes(n, m, work.threads)
+            sorting += block_bytes(m, 0) - _edge_bytes(work, blocks)
+            finding = max(finding, sorting)
         finding -= later + items[Item.SORTING]
         items[Item.FINDING] = max(0, finding)
     items[Item.FIXED] = FIXED + FIXED_THREAD * work.threads

@@ -8,6 +8,7 @@ divided by the rate that was measured.
 
 import math
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,9 +32,10 @@ from ...storage.manifest import Manifest
 from ...storage.npy_file import check_chunks
 from ...storage.write_hops import disk_bytes
 from ..api import block_aggregate
+from ..graph.bucket_sort import bucket_sort_bytes
 from ..graph.in_edges import InEdges, in_edges
 from .cpu import plan_for
-from .plans import Plan
+from .plans import Plan, sort_room
 from .work import Work
 
 #: Bytes of the rows of the sample, of those that it gathers, of the files
@@ -185,7 +187,7 @@ def estimate(
     if work.stored and not isinstance(g, DiskGraph):
         stages.append(_keys(work, feat, sample))
     if work.K:
-        stages.append(_edges(work, g, sample))
+        stages.append(_edges(plan, g, sample))
         if not work.all_rows:
             stages.append(_frontier(work, sample))
     if isinstance(feat, DiskFeatures) or not work.shares_features:
@@ -315,9 +317,10 @@ def _keys(work: Work, feat: Any, sample: _Sample) -> Stage:
 
 
 def _edges(
-    work: Work, g: dgl.DGLGraph | DiskGraph, sample: _Sample
+    plan: Plan, g: dgl.DGLGraph | DiskGraph, sample: _Sample
 ) -> Stage:  # fmt: skip
     """Estimate what is done with the edges before the first hop."""
+    work = plan.work
     share = work.num_edges / sample.num_edges
     if isinstance(g, DiskGraph):
         size = sum(entry.num_bytes for entry in g.manifest.files.values())
@@ -330,7 +333,13 @@ def _edges(
         seconds = share * seconds + size / _read_rate(g.path, g.manifest)
         return Stage("checking the graph", seconds, size)
     if work.owned:
-        seconds = share * _seconds(lambda: InEdges(sample.unsorted).load())
+        room = sort_room(plan)
+        if work.bucket_sorted or room >= bucket_sort_bytes(
+            work.num_nodes, work.num_edges, work.threads
+        ):
+            # So it has for the sample.
+            room = sys.maxsize
+        seconds = share * _seconds(lambda: InEdges(sample.unsorted).load(room))
         return Stage("sorting the edges", seconds, 16 * work.num_edges)
     seconds = share * _seconds(lambda: InEdges(sample.by_target).out_edges)
     return Stage("counting the edges", seconds, 8 * work.num_edges)

@@ -169,6 +169,15 @@ def beside_published(
 _SIZES = ("num_nodes", "num_edges", "num_feats", "K", "kind")
 
 
+def sort_room(plan: Plan) -> int:
+    """Count the bytes of a plan for the CPU that sorting may take.
+
+    Edges are sorted before there is memory for the result and the buffers.
+    """
+    items = (Item.RESULT, Item.COLUMN_BUFFERS, Item.SORTING)
+    return sum(plan.items.get(item, 0) for item in items)
+
+
 def check_sizes(plan: Plan, work: Work) -> None:
     """Refuse a plan that was made for other sizes."""
     for name in _SIZES:

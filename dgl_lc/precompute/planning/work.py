@@ -53,6 +53,8 @@ class Work:
         Whether the graph is on disk, degrees included.
     self_loop : bool
         Whether the filter gives every node a self-loop.
+    bucket_sorted : bool
+        Whether the edges are sorted in buckets to find the frontier.
     """
 
     num_nodes: int
@@ -78,6 +80,7 @@ class Work:
     stored: bool = False
     mapped: bool = False
     self_loop: bool = True
+    bucket_sorted: bool = False
 
     @property
     def value_type(self) -> ValueType:
