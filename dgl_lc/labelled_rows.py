@@ -1,5 +1,6 @@
 """Rows of features paired with label features of the same nodes."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ from dgl import DGLError
 
 from .hops import HopFeatures
 from .node_rows import NodeRows, and_others
+from .row_blocks import Room, RowBlock
 
 
 class LabelledRows(NodeRows):
@@ -90,9 +92,42 @@ class LabelledRows(NodeRows):
             _through(self._feature_places, places), nodes, out
         )
         labels = self.labels.take(_through(self._label_places, places), nodes)
+        return self.paired(features, labels, nodes)
+
+    def paired(
+        self, features: NodeRows, labels: HopFeatures, nodes: torch.Tensor
+    ) -> "LabelledRows":
+        """Pair rows of a batch that were taken from both."""
         found = LabelledRows(features, labels, nodes, len(nodes))
         found.shard = None
         return found
+
+    def read(
+        self,
+        places: torch.Tensor,
+        room: Room,
+        stopped: threading.Event | None = None,
+    ) -> "LabelledBlock":
+        """Read rows of both by their places."""
+        return LabelledBlock(
+            self,
+            self.features.read(
+                _through(self._feature_places, places), room, stopped
+            ),
+            self.labels.read(
+                _through(self._label_places, places), room, stopped
+            ),
+        )
+
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of the rows of one node, with its label features."""
+        return self.features.row_bytes + self.labels.row_bytes
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether rows of one of them are read from a disk."""
+        return self.features.on_disk or self.labels.on_disk
 
     def prefetch(self, places: torch.Tensor) -> None:
         """Announce rows that are needed soon."""
@@ -121,6 +156,28 @@ class LabelledRows(NodeRows):
 
     def __repr__(self) -> str:
         return f"LabelledRows({self.features}, labels={self.labels})"
+
+
+class LabelledBlock:
+    """A block of the inputs of a model, and one of its label features."""
+
+    def __init__(
+        self, rows: LabelledRows, features: RowBlock, labels: RowBlock
+    ):
+        self._rows, self._features, self._labels = rows, features, labels
+
+    def take(
+        self,
+        which: torch.Tensor,
+        nodes: torch.Tensor,
+        out: torch.Tensor | None = None,
+    ) -> Any:
+        """Gather rows of the block; ``out`` is for those of the inputs."""
+        return self._rows.paired(
+            self._features.take(which, nodes, out),
+            self._labels.take(which, nodes),
+            nodes,
+        )
 
 
 def with_labels(hops: NodeRows, label_hops: HopFeatures) -> LabelledRows:

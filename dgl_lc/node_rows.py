@@ -1,12 +1,15 @@
 """Rows of nodes: several matrices with a row for each of the same nodes."""
 
 import copy
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from dgl import DGLError
+
+from .row_blocks import ChosenRows, Room, RowBlock
 
 #: Rows of the same kind as those they are taken from.
 Rows = TypeVar("Rows", bound="NodeRows")
@@ -178,6 +181,18 @@ class NodeRows:
         """The bytes of all matrices together."""
         return sum(part.nbytes for part in self._parts)
 
+    @property
+    def row_bytes(self) -> int:
+        """The bytes of the rows of one node."""
+        return sum(
+            own.shape[1:].numel() * own.element_size() for own in self.tensors
+        )
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether rows are read from a disk, as far as that is known."""
+        return False
+
     def _describe(self) -> str:
         rows, *columns = self.shape
         text = columns[0] if len(columns) == 1 else tuple(columns)
@@ -276,6 +291,19 @@ class NodeRows:
 
     def prefetch(self, places: torch.Tensor) -> None:
         """Announce rows that are needed soon; in memory nothing is done."""
+
+    def read(
+        self,
+        places: torch.Tensor,
+        room: Room,
+        stopped: threading.Event | None = None,
+    ) -> RowBlock:
+        """Read rows by their places, to take batches from them.
+
+        The block holds until the room is used again. Rows in memory are not
+        copied.
+        """
+        return ChosenRows(self, places)
 
     def to(self: Rows, *args: Any, **kwargs: Any) -> Rows:
         """Move or convert the rows, as :meth:`torch.Tensor.to`."""

@@ -31,6 +31,14 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
     add("--precision", choices=["fp32", "bf16"], default="fp32",
         help="number type that the model computes in (default: %(default)s)",
         )  # fmt: skip
+    add("--shuffle", choices=["auto", "full", "chunks"],
+        default=argparse.SUPPRESS,
+        help="how training rows are shuffled: all together (full), or in "
+        "chunks of rows that lie together in the store, for one that is larger "
+        "than memory (default: auto, which prints what it takes)")  # fmt: skip
+    add("--shuffle-buffer", default=argparse.SUPPRESS,
+        help="memory that --shuffle chunks takes, such as 2GiB "
+        "(default: 1GiB)")  # fmt: skip
     add("--clip-norm", type=positive_float, default=argparse.SUPPRESS,
         help="norm to which the gradients of a step are cut")  # fmt: skip
     add("--consistency", type=non_negative_float, default=argparse.SUPPRESS,
@@ -51,7 +59,10 @@ def add_fit_flags(parser: argparse.ArgumentParser) -> None:
 
 def fit_options(given: dict[str, Any]) -> dict[str, Any]:
     """Return the options of training that flags give."""
-    names = ("class_weight", "clip_norm", "consistency", "threshold")
+    names = (
+        "class_weight", "clip_norm", "consistency", "threshold", "shuffle",
+        "shuffle_buffer",
+    )  # fmt: skip
     monitor = given["monitor"]
     return {
         "metric": given.get(
@@ -67,6 +78,12 @@ def fit_options(given: dict[str, Any]) -> dict[str, Any]:
 
 def check_fit_flags(given: dict[str, Any]) -> None:
     """Refuse flags that do not go together."""
+    if "shuffle_buffer" in given:
+        from .._common.bytes import parse_bytes
+
+        parse_bytes(given["shuffle_buffer"], "--shuffle-buffer")
+        if given.get("shuffle") == "full":
+            refuse("--shuffle-buffer is for --shuffle chunks: omit it.")
     monitor = given["monitor"]
     if "metric" in given and monitor not in ("loss", given["metric"]):
         refuse(

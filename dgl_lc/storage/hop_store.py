@@ -8,6 +8,7 @@ hops were computed on one. :mod:`.write_hops` makes it.
 """
 
 import os
+import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,9 +30,11 @@ from ..graph_counts import GraphCounts
 from ..hops import NORMS, FilterSpec, HopFeatures
 from ..label_recipe import LabelRecipe
 from ..node_rows import and_others
+from ..row_blocks import Room
 from .folder import find_whole, folder_head
 from .manifest import FolderKind, Manifest, expect_files, read_manifest
 from .npy_file import check_chunks, map_file, tensor_of, verify_file
+from .read_blocks import StoredBlock, read_block
 from .row_checksums import add_checksums, factors
 
 #: Where a store that is merged of two keeps the second while it is written.
@@ -178,10 +181,14 @@ class StoredHops(HopFeatures):
                 chunks = range(len(entry.checksums or ()))
                 check_chunks(folder / name, entry, chunks)
         self._array = self._map(ROWS, "c")
-        self._cold = self._array.nbytes > psutil.virtual_memory().available // 2
+        #: Whether its rows are not all in memory once they were read.
+        self.is_cold = (
+            self._array.nbytes > psutil.virtual_memory().available // 2
+        )
         self._checksums = self._map(CHECKSUMS, "r")
         _, hops, columns = head.shape
-        self._factors = factors(hops * columns).reshape(hops, columns)
+        #: The factors of the values of a row in its checksum.
+        self.factors = factors(hops * columns)
         nodes = None
         if head.some_nodes:
             nodes = torch.from_numpy(np.asarray(self._map(NODES, "c")))
@@ -227,21 +234,72 @@ class StoredHops(HopFeatures):
         found: HopFeatures = super().take(places, nodes, out)
         bits = bits_of(found.stack).reshape(len(self), len(places), -1)
         checksums = np.zeros(len(places), np.uint64)
-        for hop in range(len(self)):
-            add_checksums(bits[hop], self._factors[hop], checksums)
-        wrong = np.flatnonzero(checksums != self._checksums[places.numpy()])
+        for hop, own in enumerate(self.factors.reshape(len(self), -1)):
+            add_checksums(bits[hop], own, checksums)
+        self.compare(places.numpy(), nodes, checksums)
+        return found
+
+    def compare(
+        self, places: np.ndarray, nodes: torch.Tensor, checksums: np.ndarray
+    ) -> None:
+        """Refuse rows that have other checksums than when they were written."""
+        wrong = np.flatnonzero(checksums != self._checksums[places])
         if len(wrong):
             raise self._damaged(int(nodes[int(wrong[0])]), len(wrong))
-        return found
+
+    def read(
+        self,
+        places: torch.Tensor,
+        room: Room,
+        stopped: threading.Event | None = None,
+    ) -> StoredBlock:
+        """Read rows into memory in large pieces, in the order of the file."""
+        self._check_length()
+        return read_block(self, places, room, stopped)
+
+    def in_memory(self, stack: torch.Tensor, nodes: torch.Tensor) -> Any:
+        """Return hop features of rows that were read."""
+        return self._with_rows([stack], nodes)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether rows are read from a disk."""
+        return True
+
+    @property
+    def data_offset(self) -> int:
+        """Where the numbers begin in the file of the rows."""
+        return self._manifest.files[ROWS].size - self._array.nbytes
+
+    @property
+    def file_number(self) -> int:
+        """The open file of the rows."""
+        return self._file.fileno()
+
+    def open_direct(self) -> int | None:
+        """Open the file of the rows past the page cache, where that works."""
+        if not hasattr(os, "O_DIRECT"):
+            return None
+        try:
+            # The open file, whatever has its name by now.
+            return os.open(
+                f"/proc/self/fd/{self.file_number}", os.O_RDONLY | os.O_DIRECT
+            )
+        except OSError:
+            return None
 
     def _check_length(self) -> None:
         """Refuse a file that became shorter: reading it ends the process."""
         size = os.fstat(self._file.fileno()).st_size
         if size < self._manifest.files[ROWS].size:
-            raise DGLError(
-                f"{self.folder / ROWS} became shorter while it was open: "
-                f"precompute the store again with resume=False."
-            )
+            raise self.cut_off()
+
+    def cut_off(self) -> DGLError:
+        """Make the error for a file that became shorter."""
+        return DGLError(
+            f"{self.folder / ROWS} became shorter while it was open: "
+            f"precompute the store again with resume=False."
+        )
 
     def check_once(self) -> None:
         """Compare all rows with their checksums, once for an open store."""
@@ -284,10 +342,10 @@ class StoredHops(HopFeatures):
         Without it rows that are not in memory are read one after the other.
         Nothing is done where the whole store may be in memory anyway.
         """
-        if not self._cold or not hasattr(os, "posix_fadvise"):
+        if not self.is_cold or not hasattr(os, "posix_fadvise"):
             return
         row = self._array[:1].nbytes
-        offset = self._manifest.files[ROWS].size - self._array.nbytes
+        offset = self.data_offset
         for place in places.sort().values.tolist():
             os.posix_fadvise(
                 self._file.fileno(), offset + place * row, row,
@@ -301,7 +359,7 @@ class StoredHops(HopFeatures):
         bits = self._array.view(type_of(self.dtype).bits)
         parts = ranges(len(bits), -(-len(bits) // COPY_ROWS))
         wrong: list[int] = []
-        odd = self._factors.reshape(-1)
+        odd = self.factors
         with progress_bar(self._array.nbytes, "verify", progress) as bar:
 
             def check(_: int, part: int) -> None:

@@ -8,6 +8,7 @@ is written last. It names the parts in order, each with its key.
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from dgl import DGLError
 from .._common.json_files import read_json
 from ..node_rows import ModelInputs
 from ..ranks.call import RankCall
+from ..row_blocks import Room, RowBlock
 from .folder import Build, build, check_output
 from .hop_store import KIND as HOPS_KIND
 from .hop_store import StoredHops, open_hop_store
@@ -100,16 +102,27 @@ class StoredInputs(ModelInputs):
         out: torch.Tensor | None = None,
     ) -> Any:
         """Gather rows into memory by their places, and check them."""
+        return self._put_together(list(self.parts.values()), places, nodes, out)
+
+    def _put_together(
+        self,
+        parts: Sequence[RowBlock],
+        places: torch.Tensor,
+        nodes: torch.Tensor,
+        out: torch.Tensor | None,
+    ) -> Any:
+        """Gather the same rows of all parts, or of their blocks."""
         if out is None and self.same_shape:
             out = torch.empty(
                 (len(self) * len(places), *self.shape[1:]), dtype=self.dtype
             )
         found: list[torch.Tensor] = []
         done = 0
-        for part in self.parts.values():
+        for store, part in zip(self.parts.values(), parts, strict=True):
             own = None
             if out is not None:
-                own = out[done * len(places) : (done + len(part)) * len(places)]
+                end = done + len(store)
+                own = out[done * len(places) : end * len(places)]
                 own = own.view(len(own), -1)
             rows = part.take(places, nodes, own)
             for tensor in rows.tensors:
@@ -117,6 +130,23 @@ class StoredInputs(ModelInputs):
                 found.append(tensor.view(len(places), *shape))
                 done += 1
         return self._with_rows(found if out is None else [out], nodes)
+
+    def read(
+        self,
+        places: torch.Tensor,
+        room: Room,
+        stopped: threading.Event | None = None,
+    ) -> "_InputsBlock":
+        """Read rows of all parts into memory, in the order of the files."""
+        parts = self.parts.values()
+        return _InputsBlock(
+            self, [part.read(places, room, stopped) for part in parts]
+        )
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether rows are read from a disk."""
+        return True
 
     def _with_rows(
         self, parts: list[torch.Tensor], nodes: torch.Tensor | None
@@ -169,6 +199,22 @@ class StoredInputs(ModelInputs):
             f"StoredInputs({str(self.folder)!r}, {self.names}, "
             f"{self._describe()})"
         )
+
+
+class _InputsBlock:
+    """Rows of all parts that were read into memory."""
+
+    def __init__(self, inputs: StoredInputs, blocks: Sequence[RowBlock]):
+        self._inputs, self._blocks = inputs, blocks
+
+    def take(
+        self,
+        which: torch.Tensor,
+        nodes: torch.Tensor,
+        out: torch.Tensor | None = None,
+    ) -> Any:
+        """Gather rows into memory, and check them."""
+        return self._inputs._put_together(self._blocks, which, nodes, out)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,18 @@ class Checkpoint:
         """Tell whether something has this name."""
         return self._path.exists()
 
+    def recorded(self, name: str) -> str | None:
+        """Look what the file says of its run; None if there is nothing.
+
+        What is wrong with the file is an error of :meth:`read`.
+        """
+        try:
+            run = read_file(self._path, _KIND, _ADVICE).get("run")
+        except DGLError:
+            return None
+        found = run.get(name, BEFORE.get(name)) if type(run) is dict else None
+        return found if isinstance(found, str) else None
+
     def check_replaceable(self) -> None:
         """Refuse to write over a file that dgl-lc did not write."""
         check_replaceable(self._path, _KIND)

@@ -122,6 +122,7 @@ BEFORE = {
     "clip_norm": "None",
     "precision": "'fp32'",
     "consistency": "None",
+    "shuffle": "'full'",
 }
 
 

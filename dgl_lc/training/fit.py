@@ -20,7 +20,9 @@ from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
+from .chunk_order import Chunks
 from .consistency import Consistency, check_consistency
+from .decide_shuffle import decide_shuffle
 from .description import describe_run
 from .epochs import OnEpoch, Source, TrainingRun
 from .history import Fit
@@ -34,6 +36,7 @@ from .pieces import SampleLoader
 from .precision import check_precision
 from .run_options import RunOptions
 from .schedules import SchedulerGiven, check_mode, make_scheduler
+from .shuffling import check_shuffle
 from .step_sources import batches, rows_of, whole_graph
 from .targets import PseudoLabels, Targets, make_targets
 from .tensor_files import locked
@@ -64,6 +67,8 @@ def fit(
     clip_norm: float | None = None,
     precision: str = "fp32",
     consistency: Consistency | None = None,
+    shuffle: str | Chunks = "auto",
+    shuffle_buffer: int | str | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     checkpoint: str | Path | None = None,
@@ -153,6 +158,17 @@ def fit(
     consistency : Consistency, optional
         A loss between passes with different masks of dropout, of nodes with
         and without a label. The history then has ``train_consistency``.
+    shuffle : str, optional
+        "full" shuffles all training rows together; rows of a store are read
+        one by one. "chunks" reads rows that lie together in a store at once,
+        shuffles such chunks, and mixes the rows of many in a buffer: for a
+        store that is larger than memory, of which it reads 10 to 20 times as
+        many rows per second. "auto" (the default) takes "chunks" if the
+        training rows lie in a store and take more than half of the memory
+        that is available, and "full" if not; a run that resumes does as its
+        checkpoint says. The choice is logged (``logging``, level INFO).
+    shuffle_buffer : int or str, optional
+        Bytes of the buffer of "chunks". Default: "1GiB".
     seed : int, optional
         Seed of shuffling and dropout; the generator outside stays as it is.
     device : torch.device, optional
@@ -205,6 +221,7 @@ def fit(
         kind = loss_kind(loss)
         _check_options(epochs, patience, clip_norm)
         check_precision(precision)
+        check_shuffle(shuffle, shuffle_buffer, is_full_graph(inputs))
         device = model_device(model) if device is None else torch.device(device)
         model.to(device)
         checked_on = inputs if valid_inputs is None else valid_inputs
@@ -236,9 +253,15 @@ def fit(
                     len(labels),
                 )  # fmt: skip
                 consistency = replace(consistency, unlabelled=unlabelled)
+        chunks = None
+        if not is_full_graph(inputs):
+            chunks = decide_shuffle(
+                together, rows_of(inputs), len(train), shuffle, shuffle_buffer,
+                batch_size, checkpoint if resume else None,
+            )  # fmt: skip
         source, steps = _training_source(
             together, inputs, targets, train, batch_size, device, seed,
-            precision, consistency, unlabelled,
+            precision, consistency, unlabelled, chunks or "full",
         )  # fmt: skip
         checked = _validation_source(
             together, checked_on, checks, valid, 4 * batch_size, device,
@@ -266,6 +289,7 @@ def fit(
                 model, optimizer, inputs, valid_inputs, (train, targets),
                 (valid, checks), options, size, batch_size=batch_size * size,
                 monitor=monitor, seed=seed, precision=precision,
+                shuffle=str(chunks or "full"),
             )  # fmt: skip
         if together is None:
             run = TrainingRun(
@@ -292,10 +316,11 @@ def fit(
             path = Path(checkpoint)
             stack.enter_context(locked(path))
             saved = Checkpoint(path, described)
-        return run.until(
+        found = run.until(
             epochs, source, checked, seed=seed, progress=progress,
             on_epoch=one_function(on_epoch), saved=saved, resume=resume,
         )  # fmt: skip
+        return replace(found, shuffle=str(chunks or "full"))
 
 
 def _check_options(epochs: int, patience: int, clip_norm: float | None) -> None:
@@ -360,6 +385,7 @@ def _training_source(
     precision: str,
     consistency: Consistency | None,
     unlabelled: torch.Tensor | None,
+    shuffle: str | Chunks,
 ) -> tuple[Source, int]:
     """Make the steps of training; return them and their number."""
     passes = consistency is not None
@@ -370,11 +396,11 @@ def _training_source(
         return whole, 1
     if together is None:
         loader = HopLoader(
-            inputs, ids, targets, batch_size, True, device, seed=seed
+            inputs, ids, targets, batch_size, shuffle, device, seed=seed
         )
     else:
         loader = together.train_loader(
-            inputs, ids, targets, batch_size, device, seed
+            inputs, ids, targets, batch_size, device, seed, shuffle
         )
     others: HopLoader | None = None
     if consistency is not None and unlabelled is not None:

@@ -45,11 +45,14 @@ class Fit:
         good, it is the first.
     metric : str
         The name of the metric.
+    shuffle : str
+        How training rows were shuffled: "full", or in which chunks.
     """
 
     history: "pd.DataFrame"
     best_epoch: int
     metric: str = "accuracy"
+    shuffle: str = "full"
 
     @property
     def valid_metric(self) -> float:

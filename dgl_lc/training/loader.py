@@ -1,6 +1,7 @@
 """Mini-batches of rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,9 @@ import torch
 from dgl import DGLError
 
 from ..node_rows import NodeRows
-from .buffers import Buffers
+from .batch_reader import Batch, BatchReader, batches_at_once
+from .chunk_order import Chunks
+from .shuffling import choose_chunks
 from .targets import Targets, node_labels
 
 #: What a model reads in batches: hop features, or plain hops from hop 0 on.
@@ -21,8 +24,11 @@ class HopLoader:
     """Gives mini-batches of hop features and labels, without a graph.
 
     Each batch is one gather of rows. With ``shuffle`` the samples themselves
-    are shuffled again in every epoch. The order depends only on the seed and
-    the number of the epoch.
+    are shuffled again in every epoch. The order depends only on the seed, the
+    number of the epoch and the way of shuffling.
+
+    Rows of a store are read by threads of the loader, which keep two batches
+    ready. They end with the iteration, also if it is left early.
 
     Parameters
     ----------
@@ -39,8 +45,12 @@ class HopLoader:
         A label for each node of the graph. Default: batches without labels.
     batch_size : int, optional
         Nodes in a batch; the last batch has the rest. Default: 4096.
-    shuffle : bool, optional
-        Whether to shuffle the samples. Default: False.
+    shuffle : bool or str, optional
+        Whether to shuffle the samples: True or "full" shuffles all of them,
+        and reads rows of a store one by one. "chunks" is for a store that is
+        larger than memory: about a MiB of rows that lie together is read at
+        once, such chunks are shuffled, and the rows of many of them are mixed
+        in a buffer. Default: False.
     device : torch.device, optional
         Device of the batches. For a GPU they are gathered into pinned memory
         and copied without waiting.
@@ -49,6 +59,10 @@ class HopLoader:
     rank, world_size : int, optional
         Number of this shard, and of all shards. They are of equal size, as
         those of torch's DistributedSampler. Default: a single shard.
+    shuffle_buffer : int or str, optional
+        Bytes of the buffer of "chunks", at the most: half of it is read while
+        batches are taken from the other half. Shards together have one order,
+        and each takes its part of both halves. Default: "1GiB".
 
     Examples
     --------
@@ -75,12 +89,13 @@ class HopLoader:
         nids: torch.Tensor,
         labels: torch.Tensor | Targets | None = None,
         batch_size: int = 4096,
-        shuffle: bool = False,
+        shuffle: bool | str | Chunks = False,
         device: torch.device | str | None = None,
         *,
         seed: int = 0,
         rank: int = 0,
         world_size: int = 1,
+        shuffle_buffer: int | str | None = None,
     ):
         if batch_size < 1:
             raise DGLError(f"batch_size={batch_size} should be at least 1.")
@@ -108,12 +123,16 @@ class HopLoader:
         elif labels is not None:
             self._labels = node_labels(labels, self._hops, self.nids)
         self.batch_size = batch_size
-        self.shuffle = shuffle
+        self.shuffle = bool(shuffle)
+        #: How samples are shuffled in chunks; None if they are not.
+        self.chunks = choose_chunks(
+            self._hops, shuffle, shuffle_buffer, batch_size * world_size
+        )
         self.device = None if device is None else torch.device(device)
         self.seed = seed
         self._rank, self._world_size = rank, world_size
         self._epoch = 0
-        self._buffers = Buffers()
+        self._reader = BatchReader(self._hops, self._onto_gpu)
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the epoch that the next iteration goes through.
@@ -130,26 +149,49 @@ class HopLoader:
     def __len__(self) -> int:
         return -(-self.num_samples // self.batch_size)
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Generator[Any, None, None]:
         order, cuts = self._cut(self._epoch)
         self._epoch += 1
+        with closing(self._gather(order, cuts)) as gathered:
+            for batch, (first, last) in zip(gathered, cuts, strict=True):
+                labels = self._labels
+                if labels is not None:
+                    labels = labels.index_select(0, order[first:last])
+                yield self._finish(batch, labels)
+
+    def _gather(
+        self, order: torch.Tensor, cuts: Cuts
+    ) -> Generator[NodeRows, None, None]:
+        """Gather the rows of the batches."""
+        size = self._window
+        if size is None:
+            return self._reader.one_by_one(
+                self._batch(order[slice(*cut)]) for cut in cuts
+            )
+        return self._reader.in_blocks(
+            [self._batch(order[slice(*cut)]) for cut in cuts[first:][:size]]
+            for first in range(0, len(cuts), size)
+        )
+
+    def _batch(self, order: torch.Tensor) -> Batch:
+        """Return the nodes of a batch, and the places of their rows."""
         # index_select is four times as fast as nids[order].
         nids = self.nids.index_select(0, order)
-        places = nids
-        if self._places is not self.nids:
-            places = self._places.index_select(0, order)
-        labels = self._labels
-        if labels is not None:
-            labels = labels.index_select(0, order)
-        parts = [slice(*cut) for cut in cuts]
-        for first in parts[:1]:
-            self._hops.prefetch(places[first])
-        for number, part in enumerate(parts):
-            # What the next batch needs is read while this one is used.
-            for later in parts[number + 1 : number + 2]:
-                self._hops.prefetch(places[later])
-            batch = self._gather(nids[part], places[part])
-            yield self._finish(batch, None if labels is None else labels[part])
+        if self._places is self.nids:
+            return nids, nids
+        return nids, self._places.index_select(0, order)
+
+    @property
+    def _window(self) -> int | None:
+        """Batches whose rows are read at once; None to read each row alone."""
+        if not self._reader.in_thread:
+            return None
+        if self.chunks is not None:
+            whole = self.batch_size * self._world_size
+            return max(1, self.chunks.mixed // whole)
+        if self.shuffle:
+            return None
+        return batches_at_once(self._hops, self.batch_size)
 
     def _cut(self, epoch: int) -> tuple[torch.Tensor, Cuts]:
         """Return the places in nids of this epoch's samples, and batches."""
@@ -171,7 +213,10 @@ class HopLoader:
         count = len(self.nids)
         if not self.shuffle:
             return torch.arange(count)
-        return torch.randperm(count, generator=self._generator(epoch))
+        generator = self._generator(epoch)
+        if self.chunks is not None:
+            return self.chunks.order(self._places, generator)
+        return torch.randperm(count, generator=generator)
 
     def _generator(self, epoch: int) -> torch.Generator:
         # Each seed and epoch has a stream of its own, so that a resumed run
@@ -184,20 +229,6 @@ class HopLoader:
     @property
     def _onto_gpu(self) -> bool:
         return self.device is not None and self.device.type == "cuda"
-
-    def _gather(self, nids: torch.Tensor, places: torch.Tensor) -> NodeRows:
-        hops, out = self._hops, None
-        gathers = hops.same_shape and not hops.requires_grad
-        if gathers and hops.device.type == "cpu":
-            rows, columns = len(hops) * len(nids), hops.shape[1:]
-            if self._onto_gpu:
-                # torch keeps pinned memory from being used again too early.
-                out = torch.empty(
-                    (rows, *columns), dtype=hops.dtype, pin_memory=True
-                )
-            else:
-                out = self._buffers.get(rows, columns, hops.dtype)
-        return hops.take(places, nids, out)
 
     def _finish(
         self, batch: NodeRows, labels: torch.Tensor | Targets | None

@@ -1,6 +1,8 @@
 """The epochs of a training run that several ranks make together."""
 
 import io
+from collections.abc import Iterator
+from contextlib import closing
 from inspect import signature
 from typing import Any
 
@@ -142,10 +144,19 @@ class RanksRun(TrainingRun):
         call = self._collectives.call
         call.stage(f"epoch {self.epoch + 1}")
         self.model.train()
+        steps: Any = source(self._parallel, self.epoch)
+        # Closed at once after an error, as threads read ahead.
+        with closing(steps) as batches:
+            total, count = self._take_steps(batches)
+        self._share_buffers()
+        return total / count
+
+    def _take_steps(self, batches: Iterator) -> tuple[float, float]:
+        """Train on batches; return the loss and the weight of their rows."""
+        call = self._collectives.call
+        consistency = self.options.consistency
         total, count = 0.0, 0.0
         apart, rows = 0.0, 0
-        consistency = self.options.consistency
-        batches = source(self._parallel, self.epoch)
         for number in range(self._steps):
             error: Exception | None = None
             value, weight, far, others = 0.0, 0.0, 0.0, 0
@@ -178,8 +189,7 @@ class RanksRun(TrainingRun):
                 self._descend(loss)
             call.progress()
         self._apart = apart / max(1, rows)
-        self._share_buffers()
-        return total / count
+        return total, count
 
     def _share_buffers(self) -> None:
         """Give all ranks the buffers of rank 0, such as running means."""

@@ -10,6 +10,7 @@ from torch import nn
 
 from ..label_recipe import LabelRecipe
 from ..nn.model import HopModel
+from .chunk_order import Chunks
 from .confident_nodes import confident_nodes, nodes_without_label
 from .epochs import OnEpoch, copied
 from .fit import fit
@@ -123,6 +124,12 @@ class Stages:
             checked_on = self._inputs_of(stage, self._valid_inputs)
         before = self._rows()
         joined = len(self._ids)
+        options = dict(self._options)
+        if options.get("shuffle", "auto") == "auto" and self._done:
+            # As the first stage did, on whatever machine that was.
+            known = self._done[0].get("shuffle", "full")
+            options["shuffle"] = Chunks.parse(known) or "full"
+            options.pop("shuffle_buffer", None)
 
         def report(row: dict[str, Any]) -> None:
             if on_epoch is not None:
@@ -132,7 +139,7 @@ class Stages:
             self._model, inputs, labels, torch.cat([self._train, self._ids]),
             self._valid, valid_inputs=checked_on, seed=self._seed + stage - 1,
             checkpoint=self._record.of_stage(stage), resume=resume,
-            on_epoch=report, process_group=self._group, **self._options,
+            on_epoch=report, process_group=self._group, **options,
         )  # fmt: skip
         self._done.append(
             {
@@ -140,6 +147,7 @@ class Stages:
                 "best_epoch": found.best_epoch,
                 "metric": found.metric,
                 "pseudo": joined,
+                "shuffle": found.shuffle,
                 **_read_in_training(self._model),
             }
         )

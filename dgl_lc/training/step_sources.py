@@ -1,6 +1,7 @@
 """The steps of epochs: outputs of a model, with the targets of their rows."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from typing import Any
 
 import torch
@@ -100,20 +101,27 @@ def batches(
 
     def plain(model: nn.Module, epoch: int) -> Iterator:
         loader.set_epoch(epoch)
-        for batch, target in loader:
-            output = call_model(model, precision, device, None, batch)
-            yield widened(check_output(output)), target
+        # Closed at once after an error, whose traceback keeps this frame: a
+        # thread of the loader ends here.
+        with closing(iter(loader)) as given:
+            for batch, target in given:
+                output = call_model(model, precision, device, None, batch)
+                yield widened(check_output(output)), target
 
     def several(model: nn.Module, epoch: int) -> Iterator:
         loader.set_epoch(epoch)
         others: Iterator = iter(())
-        if unlabelled is not None:
-            unlabelled.set_epoch(epoch)
-            others = iter(unlabelled)
-        for batch, target in loader:
-            given = [batch] if unlabelled is None else [batch, next(others)]
-            output = call_model(model, precision, device, None, *given)
-            rows = [[widened(check_output(o)) for o in own] for own in output]
-            yield Outputs(rows[0], rows[1] if rows[1:] else []), target
+        with ExitStack() as stack:
+            if unlabelled is not None:
+                unlabelled.set_epoch(epoch)
+                others = stack.enter_context(closing(iter(unlabelled)))
+            labelled = stack.enter_context(closing(iter(loader)))
+            for batch, target in labelled:
+                given = [batch] if unlabelled is None else [batch, next(others)]
+                output = call_model(model, precision, device, None, *given)
+                rows = [
+                    [widened(check_output(o)) for o in own] for own in output
+                ]
+                yield Outputs(rows[0], rows[1] if rows[1:] else []), target
 
     return several if in_passes else plain

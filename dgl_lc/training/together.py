@@ -11,6 +11,7 @@ from torch import nn
 from ..ranks.call import RankCall
 from ..ranks.collectives import Collectives
 from .batch_norm import synchronised
+from .chunk_order import Chunks
 from .description import describe_shard
 from .loader import HopLoader, Inputs, as_rows
 from .pieces import PieceLoader, RangeLoader, SampleLoader, ShardLoader
@@ -76,6 +77,20 @@ class Together:
                 found = self._call.gather(describe_shard(given))
                 described[f"{name}: shards (digests)"] = " | ".join(found)
 
+    @property
+    def size(self) -> int:
+        """The number of ranks."""
+        return self._ranks.size
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which reads and writes the checkpoint."""
+        return self._ranks.rank == 0
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return what all ranks give, plain values, in the order of ranks."""
+        return self._call.gather(value)
+
     def train_loader(
         self,
         inputs: Inputs,
@@ -84,17 +99,18 @@ class Together:
         batch_size: int,
         device: torch.device,
         seed: int,
+        shuffle: str | Chunks = "full",
     ) -> HopLoader:
         """Make the batches of this rank; all ranks have as many."""
         rank, size = self._ranks.rank, self._ranks.size
         if not is_shard(inputs):
             return PieceLoader(
-                inputs, ids, targets, batch_size, True, device, seed=seed,
+                inputs, ids, targets, batch_size, shuffle, device, seed=seed,
                 rank=rank, world_size=size,
             )  # fmt: skip
         held, counts = held_nodes(self._call, as_rows(inputs), ids, "train")
         return ShardLoader(
-            inputs, ids[held], targets[held], batch_size, True, device,
+            inputs, ids[held], targets[held], batch_size, shuffle, device,
             seed=seed, shard=rank, counts=counts,
         )  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Predictions for many nodes, streamed to a file in bounded memory."""
 
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+import time
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from ..ranks.call import RankCall
 from ..ranks.collectives import Collectives
 from ..ranks.group import Group, find_ranks
 from ..row_programs.row_module import RowModule
+from .chosen_rows import chosen_rows
 from .computed_blocks import Model, computed_blocks
 from .label_inputs import compute_labels, reads_labels
 from .model_rows import check_output, model_device
@@ -51,15 +53,26 @@ class WrittenPredictions:
         Nodes whose hop features were not in the store, and were computed.
     blocks : int
         Calls of the precomputation that this took.
+    seconds : float
+        Seconds that reading, predicting and writing took.
     """
 
     path: Path
     nodes: int
     computed: int
     blocks: int
+    seconds: float = 0.0
+
+    @property
+    def rows_per_second(self) -> float:
+        """Predictions per second."""
+        return self.nodes / max(self.seconds, 1e-9)
 
     def __str__(self) -> str:
-        text = f"{self.path}: predictions for {self.nodes:,} nodes"
+        text = (
+            f"{self.path}: predictions for {self.nodes:,} nodes in "
+            f"{self.seconds:.1f} s, {self.rows_per_second:,.0f} rows/s"
+        )
         if self.computed:
             text += f"; hop features of {self.computed:,} were computed"
         return text
@@ -250,6 +263,7 @@ class _Predictions:
         )  # fmt: skip
         self._budget = self._parts.budget(memory)
         self._blocks = 0
+        self._seconds = 0.0
 
     def _pair(
         self,
@@ -280,7 +294,7 @@ class _Predictions:
         lacking = self._wanted.num_lacking
         blocks = self._blocks if lacking else 0
         return WrittenPredictions(
-            self._path, len(self._wanted), lacking, blocks
+            self._path, len(self._wanted), lacking, blocks, self._seconds
         )
 
     def write_file(self, progress: bool | None) -> None:
@@ -307,43 +321,68 @@ class _Predictions:
     ) -> None:
         wanted, parts = self._wanted, self._parts
         size = self._batch_size * parts.size
-        with progress_bar(len(wanted), "predict", progress, unit="node") as bar:
+        start = time.perf_counter()
+        with progress_bar(
+            len(wanted), "predict", progress, unit=" rows"
+        ) as bar:
             for first, last, computed in computed_blocks(
                 self._model, self._data, wanted, self._budget, self._weighted,
                 self._is_limited, self._group, self._label_rows,
             ):  # fmt: skip
                 self._blocks += 1
-                for low in range(first, last, size):
-                    part = slice(low, min(low + size, last))
-                    ids, lacking = wanted.numbers(part), wanted.lacks(part)
-                    sources = ((self._rows, ~lacking), (computed, lacking))
-                    found = parts.put_together(
-                        partial(self._predict, sources, ids)
-                    )
-                    if writer is not None:
-                        own = self._data.ids_of(ids)
-                        parts.attempt(partial(writer.write, own, found))
-                    bar.update(len(ids))
+                cuts = [
+                    slice(low, min(low + size, last))
+                    for low in range(first, last, size)
+                ]
+                with ExitStack() as stack:
+                    sources = [
+                        stack.enter_context(
+                            closing(self._read(rows, lacking, cuts, size))
+                        )
+                        for rows, lacking in (
+                            (self._rows, False), (computed, True)
+                        )
+                        if rows is not None
+                    ]  # fmt: skip
+                    for part in cuts:
+                        ids = wanted.numbers(part)
+                        found = parts.put_together(
+                            partial(self._predict, sources, len(ids))
+                        )
+                        if writer is not None:
+                            own = self._data.ids_of(ids)
+                            parts.attempt(partial(writer.write, own, found))
+                        bar.update(len(ids))
         if writer is not None:
             parts.attempt(writer.close)
         parts.finish()
+        self._seconds = time.perf_counter() - start
+
+    def _read(
+        self, rows: NodeRows, lacking: bool, cuts: list[slice], size: int
+    ) -> Generator[tuple[torch.Tensor, NodeRows], None, None]:
+        """Read the rows of this rank that are, or are not, computed."""
+
+        def choose(part: slice) -> tuple[torch.Tensor, torch.Tensor]:
+            ids = self._wanted.numbers(part)
+            own = self._wanted.lacks(part) == lacking
+            return ids, own & self._parts.mine(rows, ids)
+
+        return chosen_rows(rows, cuts, choose, size)
 
     def _predict(
         self,
-        sources: Iterable[tuple[NodeRows | None, torch.Tensor]],
-        ids: torch.Tensor,
+        sources: Iterable[Iterator[tuple[torch.Tensor, NodeRows]]],
+        count: int,
     ) -> np.ndarray:
         """Compute probabilities, or numbers, for nodes of this rank."""
-        found = np.zeros((len(ids), self._classes), np.float32)
+        found = np.zeros((count, self._classes), np.float32)
         device = model_device(self._model)
-        for source, chosen in sources:
-            if source is None:
-                continue
-            own = chosen & self._parts.mine(source, ids)
+        for source in sources:
+            own, batch = next(source)
             if not own.any():
                 continue
-            batch = source.rows(ids[own]).to(device)
-            output = check_output(self._model(None, batch))
+            output = check_output(self._model(None, batch.to(device)))
             found[own.numpy()] = as_values(output, self._kind).cpu().numpy()
         return found
 

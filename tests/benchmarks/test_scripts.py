@@ -47,7 +47,8 @@ def test_fresh_graphs_give_rows_and_parts(script, monkeypatch, tmp_path):
 def test_batches_are_read_from_a_small_store(
     script, monkeypatch, tmp_path, capsys
 ):
-    flags = ["--size", "1MiB", "--folder", str(tmp_path), "--batches", "1"]
+    flags = ["--size", "1MiB", "--folder", str(tmp_path / "store"),
+             "--batches", "1", "--runs", "1"]  # fmt: skip
     monkeypatch.setattr(sys, "argv", ["store.py", *flags])
     module = script("store")
     # A batch of the benchmark has more rows than this store.
@@ -57,7 +58,25 @@ def test_batches_are_read_from_a_small_store(
     module.main()
     printed = capsys.readouterr().out
     assert printed.count("512 rows, 1 MiB") == 2
-    assert printed.count("rows/s") == 6
+    assert printed.count("rows/s") == 12
+
+
+def test_each_model_has_an_epoch_through_the_loader(script):
+    rows = list(
+        script("loader_overhead").measure(
+            ["SGC", "LCH2GCN"], batches=2, size=16, seconds=0, runs=1
+        )
+    )
+    assert len(rows) == 2 * 2 * 3
+    assert all(row["value"] > 0 for row in rows)
+    json.dumps(rows)
+
+
+def test_chunks_of_the_benchmark_are_a_part_of_what_is_mixed(script):
+    full, default, largest, few = script("shuffling").ways(90_000, 512).items()
+    assert full == ("full", "full")
+    assert default[1].mixed == largest[1].mixed == few[1].mixed == 2048
+    assert [own[1].rows for own in (default, largest, few)] == [4, 64, 512]
 
 
 def test_peers_are_not_compared_with_stages_that_are_finished(

@@ -456,7 +456,7 @@ def test_rows_are_asked_for_ahead(g, x, tmp_path, monkeypatch):
     loader = HopLoader(hops, torch.arange(60), batch_size=25, shuffle=True)
     list(loader)
     assert not asked  # it fits in memory
-    hops._cold = True
+    hops.is_cold = True
     expected = [batch.stack.clone() for batch in loader]
     loader.set_epoch(1)
     asked.clear()
