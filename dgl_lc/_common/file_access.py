@@ -58,6 +58,18 @@ def write_all(file: BinaryIO, data: bytes | memoryview) -> None:
         rest = rest[file.write(rest) :]
 
 
+def start_writing(file: BinaryIO, begin: int, end: int) -> None:
+    """Have a part of a file begin its way to the disk, without waiting.
+
+    What is being written cannot be dropped from the page cache, so Linux
+    only begins to write it. Elsewhere nothing happens, or as much.
+    """
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(OSError):
+            how = os.POSIX_FADV_DONTNEED
+            os.posix_fadvise(file.fileno(), begin, end - begin, how)
+
+
 def replace_file(
     path: Path, write: Callable[[BinaryIO], None], temporary: Path | None = None
 ) -> None:

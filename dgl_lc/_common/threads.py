@@ -1,10 +1,13 @@
 """Running kernels on as many threads as torch uses."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import torch
+
+Result = TypeVar("Result")
 
 
 def num_threads() -> int:
@@ -41,6 +44,28 @@ def run_parallel(
         except BaseException:
             stopped = True
             raise
+
+
+def run_in_order(
+    work: Callable[[int], Result], count: int, threads: int | None = None
+) -> Generator[Result, None, None]:
+    """Give the results of ``work(item)`` for every item below ``count``.
+
+    They come in order, each as soon as it and those before it are known,
+    while threads work on those that follow. Close it
+    (:func:`contextlib.closing`): after an error or an interrupt, no item is
+    begun any more, and those that threads are at are waited for.
+
+    >>> list(run_in_order(lambda item: item * item, 4))
+    [0, 1, 4, 9]
+    """
+    workers = max(1, min(threads or num_threads(), count))
+    pool = ThreadPoolExecutor(workers, "dgl-lc")
+    try:
+        for future in [pool.submit(work, item) for item in range(count)]:
+            yield future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def ranges(total: int, parts: int) -> list[tuple[int, int]]:

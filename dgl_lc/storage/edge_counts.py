@@ -47,6 +47,15 @@ class EdgeCounts:
             self.read(begin, part)
             yield part
 
+    def pieces_from(
+        self, low: int, high: int
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Read rows low to high; where each piece begins, counted from low."""
+        at = 0
+        for part in self.pieces(low, high):
+            yield at, part
+            at += len(part)
+
     def add_up(self, file: GrowingArray) -> int:
         """Add up all numbers, after a comparison with their checksums.
 

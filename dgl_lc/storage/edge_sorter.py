@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dgl import DGLError
 
-from .._common.threads import ranges, run_parallel
+from .._common.threads import ranges, run_in_order, run_parallel
 from . import sort_kernels as kernels
 from .check_graph import check_slice
 from .disk_graph import COUNTS, WEIGHTS
@@ -17,7 +17,7 @@ from .edge_sources import EdgeSource, Slice
 from .folder import Build
 from .free_disk import check_free
 from .read_ahead import read_ahead
-from .rough_sort import RoughSort
+from .rough_sort import PAIR_BYTES, RoughSize, RoughSort
 from .sort_kernels import Pieces, Rows
 from .sort_memory import Budget, share, too_small
 from .work_space import WorkSpace, array_bytes
@@ -25,6 +25,8 @@ from .work_space import WorkSpace, array_bytes
 #: Bytes of a range's arrays beyond those of its rows: one more start, and
 #: whole cache lines.
 _RANGE_BYTES = 8 + 5 * array_bytes(1, "u1")
+#: Parts of a range, for each thread, that are merged and then written.
+_MERGED_PARTS = 64
 
 
 class WeightConflict(DGLError):
@@ -155,7 +157,9 @@ class EdgeSorter:
         name: str,
     ) -> None:
         total = 0
-        rough = self._rough_sort(space, low, low + len(counts[0]), None)
+        rough = self._rough_sort(
+            space, self._shares.rough, low, low + len(counts[0]), None
+        )
         if low > 0:
             # The first pass has looked at the weights.
             buffers = [buffer[:2] for buffer in buffers]
@@ -207,13 +211,14 @@ class EdgeSorter:
     def _rough_sort(
         self,
         space: WorkSpace,
+        size: RoughSize,
         low: int,
         high: int,
         weight_type: np.dtype | None,
     ) -> RoughSort:
         return RoughSort(
-            space, self._shares.rough, low, high, self._back,
-            self._drop_loops, weight_type,
+            space, size, low, high, self._back, self._drop_loops,
+            weight_type, high - low == self._n,
         )  # fmt: skip
 
     def fill(self) -> None:
@@ -227,6 +232,8 @@ class EdgeSorter:
             self._check_disk(edges)
             indptr.append(np.zeros(1, np.int64))
         most = self._edge_bytes * edges + self._row_bytes * self._n
+        # For a larger rough sort, if there is memory.
+        most += edges // 4 * (PAIR_BYTES + self._weight_size)
         space, buffers = self._work_space(most + _RANGE_BYTES)
         while indptr.count - 1 < self._n:
             low = indptr.count - 1
@@ -255,19 +262,21 @@ class EdgeSorter:
     ) -> None:
         size = high - low
         starts = space.array(size + 1, np.int64)
-        counts = space.array(size, np.int32)
-        loops = space.array(size if self._back else 0, np.int32)
-        rows = Rows(low, starts, counts, loops)
-        counted.read(low, counts)
-        starts[0] = 0
+        starts[0] = edges = 0
         # Shifted by one: a row's begin becomes its end while it is filled,
         # and that is where the next one begins.
-        edges = int(kernels.begins(counts, 0, starts[1:]))
-        # The rough sort goes last: it is not needed while rows are merged.
+        for at, part in counted.pieces_from(low, high):
+            edges = int(kernels.begins(part, edges, starts[1 + at :]))
         sources, weights = space.array(edges, np.int32), kernels.NO_WEIGHTS
         if self._weight_type is not None:
             weights = space.array(edges, self._weight_type)
-        self._place_edges(space, buffers, rows, sources, weights)
+        with space.part():
+            self._place_edges(space, buffers, low, starts, sources, weights)
+        # Where the rough sort was: it is not needed while rows are merged.
+        counts = space.array(size, np.int32)
+        loops = space.array(size if self._back else 0, np.int32)
+        counted.read(low, counts)
+        rows = Rows(low, starts, counts, loops)
         if not kernels.is_filled(starts, counts):
             raise self._changed()
         if self._back:
@@ -283,18 +292,21 @@ class EdgeSorter:
         self,
         space: WorkSpace,
         buffers: list[Slice],
-        rows: Rows,
+        low: int,
+        starts: np.ndarray,
         out: np.ndarray,
         weights: np.ndarray,
     ) -> None:
-        rough = self._rough_sort(
-            space, rows.first, rows.first + len(rows.counts), self._weight_type
+        size = self._shares.rough.grown(
+            space.left, len(out), self._ways * self._shares.slice_edges
         )
+        high = low + len(starts) - 1
+        rough = self._rough_sort(space, size, low, high, self._weight_type)
 
         def place(pieces: Pieces, bucket: int) -> None:
-            kernels.place(pieces, bucket, rows.starts[1:], out, weights)
+            kernels.place(pieces, bucket, starts[1:], out, weights)
 
-        name = f"sort edges ({100 * rows.first // self._n} %)"
+        name = f"sort edges ({100 * low // self._n} %)"
         with closing(self._slices(buffers, name)) as slices:
             for source, target, *weight in slices:
                 check_slice(self._source.what, self._n, source, target, *weight)
@@ -315,22 +327,19 @@ class EdgeSorter:
         """Sort rows, merge duplicates and write what is left."""
         size = len(rows.counts)
         threads = self._shares.rough.threads
-        parts = ranges(size, min(size, 16 * threads))
-        sizes = [0] * len(parts)
+        parts = ranges(size, min(size, _MERGED_PARTS * threads))
 
-        def merge(_: int, part: int) -> None:
-            sizes[part] = kernels.merge_rows(
-                rows, *parts[part], sources, weights
-            )
+        def merge(part: int) -> int:
+            return kernels.merge_rows(rows, *parts[part], sources, weights)
 
-        run_parallel(merge, len(parts), threads)
-        for size in sizes:
-            if size < 0:
-                raise self._conflict(rows, -size, sources, weights)
-        for (first, _), count in zip(parts, sizes, strict=True):
-            begin = int(rows.starts[first])
-            own = slice(begin, begin + count)
-            self._append(sources[own], weights[own])
+        # What is merged is written while the next rows are being merged.
+        with closing(run_in_order(merge, len(parts), threads)) as merged:
+            for (first, _), count in zip(parts, merged, strict=True):
+                if count < 0:
+                    raise self._conflict(rows, -count, sources, weights)
+                begin = int(rows.starts[first])
+                own = slice(begin, begin + count)
+                self._append(sources[own], weights[own])
         # As many edges out as in: they come in pairs.
         self._work.array("out_edges.npy", np.int32).append(rows.counts)
         self._work.array("loops.npy", np.int32).append(rows.loops)

@@ -22,6 +22,7 @@ from .._common.file_access import (
     create_file,
     open_regular,
     read_parts,
+    start_writing,
     write_all,
 )
 from .._common.threads import num_threads, run_parallel
@@ -30,6 +31,8 @@ from .._common.threads import num_threads, run_parallel
 HEADER = 128
 #: Bytes of rows with a checksum of their own, about.
 CHUNK = 1 << 22
+#: Bytes after which the disk begins to write, long before anybody waits.
+_BEHIND = 1 << 25
 #: Bytes that a thread reads at a time to compare checksums: few, as they do
 #: not count in anybody's budget.
 _PART = 1 << 16
@@ -202,6 +205,7 @@ class GrowingArray:
             self._file = self._reopen(size)
         self._file.truncate(size)
         self._file.seek(size)
+        self._size = self._started = size
 
     def _reopen(self, size: int) -> BinaryIO:
         try:
@@ -237,7 +241,11 @@ class GrowingArray:
             self.checksums[-1] = zlib.crc32(data, self.checksums[-1])
             write_all(self._file, data)
             self.count += end - begin
+            self._size += len(data)
             begin = end
+            if self._size - self._started >= _BEHIND:
+                start_writing(self._file, self._started, self._size)
+                self._started = self._size
 
     def verify(self) -> None:
         """Read the rows back; an error if they are not what was written."""

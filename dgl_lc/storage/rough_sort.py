@@ -17,6 +17,8 @@ from .work_space import WorkSpace, array_bytes
 
 #: More buckets would be too many places by themselves.
 _MOST_BUCKETS = 256
+#: Bytes of a pair, without a weight.
+PAIR_BYTES = 8
 
 
 class RoughSize(NamedTuple):
@@ -39,11 +41,36 @@ class RoughSize(NamedTuple):
     threads: int
     weight_size: int
 
+    def grown(self, room: int, edges: int, slice_pairs: int) -> "RoughSize":
+        """The largest size for so many bytes, or this one.
+
+        The more pairs are put in their places at a time, the more of them go
+        to one place of memory. Beyond a quarter of all that gains little.
+
+        Parameters
+        ----------
+        room : int
+            The bytes.
+        edges : int
+            All pairs that will be put in their places.
+        slice_pairs : int
+            Pairs of a slice.
+        """
+        each = slice_pairs * (PAIR_BYTES + self.weight_size)
+        each += 8 * self.threads * (_MOST_BUCKETS + 1)
+        # The last slice may be shorter than the others, and arrays are whole
+        # cache lines.
+        room -= 8 * self.threads * (_MOST_BUCKETS + 1) + array_bytes(3, "V64")
+        slices = min(room // each, edges // 4 // slice_pairs)
+        if slices * slice_pairs <= self.pairs:
+            return self
+        return self._replace(pairs=slices * slice_pairs, slices=slices + 1)
+
     @property
     def num_bytes(self) -> int:
         begins = self.slices * self.threads * (_MOST_BUCKETS + 1)
         return (
-            array_bytes(2 * self.pairs, np.int32)
+            array_bytes(self.pairs, np.uint64)
             + array_bytes(self.pairs * self.weight_size, np.uint8)
             + array_bytes(begins, np.int64)
         )
@@ -64,6 +91,8 @@ class RoughSort:
         As in :class:`~dgl_lc.storage.sort_kernels.Spread`.
     weight_type : numpy.dtype or None
         The type of weights that are kept with the edges; None for none.
+    every : bool, optional
+        Whether ``low`` to ``high`` are all rows.
     """
 
     def __init__(
@@ -75,14 +104,15 @@ class RoughSort:
         back: bool,
         drop_loops: bool,
         weight_type: np.dtype | None,
+        every: bool = False,
     ):
         last = high - low - 1
         shift = max(last.bit_length() - (_MOST_BUCKETS.bit_length() - 1), 0)
         self._buckets = (last >> shift) + 1
-        self._spread = Spread(low, high, shift, back, drop_loops)
+        self._spread = Spread(low, high, every, shift, back, drop_loops)
         self._ways = 2 if back else 1
         self._size = size
-        self._pairs = space.array(2 * size.pairs, np.int32).reshape(-1, 2)
+        self._pairs = space.array(size.pairs, np.uint64)
         self._weights = kernels.NO_WEIGHTS
         if weight_type is not None:
             self._weights = space.array(size.pairs, weight_type)

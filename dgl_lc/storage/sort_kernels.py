@@ -11,6 +11,7 @@ import numpy as np
 
 from .._common.jit import jit
 from .._common.select_ids import select_into
+from .sort_ids import ENDS, ROOM, sort_ids
 
 #: Edges that are looked at, at a time: their places stay in the cache.
 _BLOCK = 4096
@@ -24,6 +25,8 @@ class Spread(NamedTuple):
     ----------
     low, high : int
         The rows whose edges are taken.
+    every : bool
+        Whether these are all rows, so that no edge is looked at twice.
     shift : int
         A bucket has ``2 ** shift`` rows.
     back : bool
@@ -34,6 +37,7 @@ class Spread(NamedTuple):
 
     low: int
     high: int
+    every: bool
     shift: int
     back: bool
     drop_loops: bool
@@ -45,7 +49,8 @@ class Pieces(NamedTuple):
     Attributes
     ----------
     pairs : array
-        Rows, counted from the first one of the range, and other ends.
+        Rows, counted from the first one of the range, in the low 32 bits, and
+        other ends in the high ones.
     weights : array
         Their weights; empty for none.
     firsts : array
@@ -105,6 +110,83 @@ def count_sources(
 
 
 @jit
+def _pair(row: np.int64, other: np.int64) -> np.uint64:
+    """Put two ids below 2**31 into one number: one store is less than two."""
+    return np.uint64(row) | (np.uint64(other) << np.uint64(32))
+
+
+@jit
+def _take_place(ends: np.ndarray, bucket: np.uint64) -> np.uint64:
+    """The place where a bucket ends, which is one further from now on."""
+    # An unsigned index is not looked at whether it counts from the end.
+    place = ends[bucket]
+    ends[bucket] = place + 1
+    return np.uint64(place)
+
+
+@jit
+def _tally_all(
+    source: np.ndarray, target: np.ndarray, spread: Spread, ends: np.ndarray
+) -> None:
+    """Count the edges of each bucket, where all rows are taken."""
+    shift, drop = spread.shift, spread.drop_loops
+    for i in range(len(source)):
+        no_loop = source[i] != target[i]
+        ends[np.uint64(target[i] >> shift)] += no_loop or not drop
+        if spread.back:
+            ends[np.uint64(source[i] >> shift)] += no_loop
+
+
+@jit
+def _deal_all(
+    source: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray,
+    spread: Spread,
+    ends: np.ndarray,
+    pairs: np.ndarray,
+    pair_weights: np.ndarray,
+) -> None:
+    """Put the pairs of each edge where their buckets end so far.
+
+    All rows are taken, and both directions in one go.
+    """
+    shift = spread.shift
+    for i in range(len(source)):
+        u, v = source[i], target[i]
+        if u == v and spread.drop_loops:
+            continue
+        place = _take_place(ends, np.uint64(v >> shift))
+        pairs[place] = _pair(v, u)
+        if len(pair_weights) > 0:
+            pair_weights[place] = weights[i]
+        if spread.back and u != v:
+            place = _take_place(ends, np.uint64(u >> shift))
+            pairs[place] = _pair(u, v)
+            if len(pair_weights) > 0:
+                pair_weights[place] = weights[i]
+
+
+@jit
+def _tally(
+    rows: np.ndarray,
+    others: np.ndarray,
+    spread: Spread,
+    skip_loops: bool,
+    ends: np.ndarray,
+) -> None:
+    """Count the edges of each bucket, of rows in the range."""
+    places = np.empty(_BLOCK, np.int32)
+    low, high, shift = spread.low, spread.high, spread.shift
+    for begin in range(0, len(rows), _BLOCK):
+        end = min(begin + _BLOCK, len(rows))
+        for at in range(select_into(rows, begin, end, low, high, places)):
+            i = places[at]
+            loop = skip_loops and rows[i] == others[i]
+            ends[np.uint64((rows[i] - low) >> shift)] += not loop
+
+
+@jit
 def _deal(
     rows: np.ndarray,
     others: np.ndarray,
@@ -115,12 +197,9 @@ def _deal(
     pairs: np.ndarray,
     pair_weights: np.ndarray,
 ) -> None:
-    """Put (row, other) of each edge where its bucket ends so far.
-
-    Without room for pairs they are only counted.
-    """
+    """Put the pair of each edge where its bucket ends so far."""
     places = np.empty(_BLOCK, np.int32)
-    low, high, shift = spread.low, spread.high, spread.shift
+    low, high = spread.low, spread.high
     for begin in range(0, len(rows), _BLOCK):
         end = min(begin + _BLOCK, len(rows))
         for at in range(select_into(rows, begin, end, low, high, places)):
@@ -128,13 +207,10 @@ def _deal(
             if skip_loops and rows[i] == others[i]:
                 continue
             row = rows[i] - low
-            place = ends[row >> shift]
-            ends[row >> shift] = place + 1
-            if len(pairs) > 0:
-                pairs[place, 0] = row
-                pairs[place, 1] = others[i]
-                if len(pair_weights) > 0:
-                    pair_weights[place] = weights[i]
+            place = _take_place(ends, np.uint64(row >> spread.shift))
+            pairs[place] = _pair(row, others[i])
+            if len(pair_weights) > 0:
+                pair_weights[place] = weights[i]
 
 
 @jit
@@ -149,27 +225,33 @@ def scatter(
 ) -> None:
     """Sort a slice's edges roughly, into buckets of rows.
 
-    A bucket's pairs, and their weights, are in the order of the slice.
-    ``begins`` says where each bucket begins, and is one longer than there
-    are buckets.
+    A bucket's pairs, and their weights, are in the order of the slice, as
+    long as edges go one way. ``begins`` says where each bucket begins, and is
+    one longer than there are buckets.
     """
-    none = pairs[:0]
     ends = np.zeros(len(begins) - 1, np.int64)
-    for turn in range(2):
-        if turn == 1:
-            begins[0] = 0
-            for bucket in range(len(ends)):
-                begins[bucket + 1] = begins[bucket] + ends[bucket]
-                ends[bucket] = begins[bucket]
-        out = pairs if turn == 1 else none
-        _deal(
-            target, source, weights, spread, spread.drop_loops, ends, out,
-            pair_weights,
-        )  # fmt: skip
-        if spread.back:
-            _deal(
-                source, target, weights, spread, True, ends, out, pair_weights
-            )
+    drop, back = spread.drop_loops, spread.back
+    if spread.every:
+        _tally_all(source, target, spread, ends)
+    else:
+        _tally(target, source, spread, drop, ends)
+        if back:
+            _tally(source, target, spread, True, ends)
+    begins[0] = 0
+    for bucket in range(len(ends)):
+        begins[bucket + 1] = begins[bucket] + ends[bucket]
+        ends[bucket] = begins[bucket]
+    if spread.every:
+        _deal_all(source, target, weights, spread, ends, pairs, pair_weights)
+        return
+    _deal(target, source, weights, spread, drop, ends, pairs, pair_weights)
+    if back:
+        _deal(source, target, weights, spread, True, ends, pairs, pair_weights)
+
+
+@jit
+def _row_of(pair: np.uint64) -> np.uint64:
+    return pair & np.uint64(0xFFFFFFFF)
 
 
 @jit
@@ -180,7 +262,7 @@ def count(pieces: Pieces, bucket: int, counts: np.ndarray) -> None:
         low = first + pieces.begins[piece, bucket]
         high = first + pieces.begins[piece, bucket + 1]
         for i in range(low, high):
-            counts[pieces.pairs[i, 0]] += 1
+            counts[_row_of(pieces.pairs[i])] += 1
 
 
 @jit
@@ -202,28 +284,13 @@ def place(
         low = first + pieces.begins[piece, bucket]
         high = first + pieces.begins[piece, bucket + 1]
         for i in range(low, high):
-            row = pieces.pairs[i, 0]
+            row = _row_of(pieces.pairs[i])
             at = cursor[row]
             cursor[row] = at + 1
             if at < size:
-                indices[at] = pieces.pairs[i, 1]
+                indices[at] = pieces.pairs[i] >> np.uint64(32)
                 if len(weights) > 0:
                     weights[at] = pieces.weights[i]
-
-
-@jit
-def _sort(ids: np.ndarray) -> None:
-    # Most rows are short, and Numba's sort allocates memory at every call.
-    if len(ids) > 64:
-        ids.sort()
-        return
-    for i in range(1, len(ids)):
-        mine = ids[i]
-        j = i
-        while j > 0 and ids[j - 1] > mine:
-            ids[j] = ids[j - 1]
-            j -= 1
-        ids[j] = mine
 
 
 @jit
@@ -276,6 +343,7 @@ def merge_rows(
     """
     starts = rows.starts
     weighted = len(weights) > 0
+    room, ends = np.empty(ROOM, np.int32), np.empty((3, ENDS), np.int64)
     end = starts[low]
     for row in range(low, high):
         mine = indices[starts[row] : starts[row + 1]]
@@ -286,7 +354,7 @@ def merge_rows(
             if conflict >= 0:
                 return -(starts[row] + conflict)
         else:
-            _sort(mine)
+            sort_ids(mine, room, ends)
         begin, last = end, -1
         loops = 0
         for i in range(len(mine)):

@@ -7,7 +7,7 @@ from dgl import DGLError
 
 from .._common.bytes import format_bytes
 from .._common.threads import num_threads
-from .rough_sort import RoughSize
+from .rough_sort import PAIR_BYTES, RoughSize
 from .work_space import array_bytes
 
 #: What every call takes beside its large arrays: threads and their stacks,
@@ -16,9 +16,8 @@ OVERHEAD = 2 << 20
 #: Edges read at a time, if memory allows, and at least.
 _MOST_SLICE = 1 << 21
 _LEAST_SLICE = 256
-#: Bytes of an edge in a slice, and of a pair, without a weight.
+#: Bytes of an edge in a slice, without a weight.
 _SLICE_BYTES = 16
-_PAIR_BYTES = 8
 _MOST_THREADS = 8
 
 
@@ -85,7 +84,7 @@ def share(
         Bytes of a weight; 0 without any.
     """
     threads = min(num_threads(), _MOST_THREADS)
-    pair_bytes = _PAIR_BYTES + weight_size
+    pair_bytes = PAIR_BYTES + weight_size
     each = 2 * (_SLICE_BYTES + weight_size) + ways * pair_bytes
     edges = min(_MOST_SLICE, max(room // 4 // each, _LEAST_SLICE))
     pairs = max(ways * edges, room // 8 // pair_bytes)

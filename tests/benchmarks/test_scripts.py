@@ -95,6 +95,40 @@ def test_peers_are_not_compared_with_stages_that_are_finished(
         module.main()
 
 
+def test_the_disk_is_measured_and_left_as_it_was(script, tmp_path):
+    rates = script("disk_rate").measure_disk(tmp_path, 10 << 20, runs=1)
+    assert set(rates) == {"write_rate", "read_rate"}
+    assert min(rates.values()) > 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_measured_and_what_was_not(script, monkeypatch, capsys):
+    """Times on a line, 2 s and 0.5 s per column, go on along that line."""
+    flags = ["--feat-dim", "32", "--columns", "8", "16", "--memory", "1GiB"]
+    monkeypatch.setattr(sys, "argv", ["papers100m.py", *flags])
+    module = script("papers100m")
+    parts = {"graph": 10.0, "features": 4.0, "rest": 1.0}
+    found = [{"stage": "prepare", "parts": parts}]
+    for columns in (8, 16, 32):
+        run = {"stage": "precompute", "memory": "1GiB"}
+        run["seconds"] = 2 + columns / 2
+        found.append(run if columns == 32 else run | {"take": columns})
+    # Another budget says nothing about this one.
+    other = {"stage": "precompute", "memory": "9GiB", "seconds": 999.0}
+    more = module.extrapolate([*found, other], module.parse_args())
+    assert more["measured"] == {"8": 6.0, "16": 10.0, "32": 18.0}
+    assert more["precompute_line"] == pytest.approx(66)
+    assert more["precompute_share"] == pytest.approx(72)
+    # Edges are sorted once, whatever the columns.
+    assert more["prepare"] == pytest.approx(10 + 4 * 4 + 1)
+    module.show_extrapolated(more)
+    printed = capsys.readouterr().out
+    assert "measured: 8 columns 6.0 s, 16 columns 10.0 s, 32" in printed
+    assert "extrapolated, not measured: 128 columns take 27 s" in printed
+    # Nothing is made up where nothing was measured.
+    assert module.extrapolate(found[:2], module.parse_args()) is None
+
+
 def test_large_graphs_are_planned_on_paper(script, monkeypatch, capsys):
     flags = ["--hosts", "4", "64", "--networks", "10Gbit"]
     monkeypatch.setattr(sys, "argv", ["ranks_on_paper.py", *flags])
