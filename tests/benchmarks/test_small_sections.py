@@ -8,7 +8,7 @@ import torch
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MARK = "\nSECTIONS_OF_BENCH"
 #: Sections that only real graphs have rows for.
-REAL_ALONE = {"narrow accuracy"}
+REAL_ALONE = {"narrow accuracy", "shuffling"}
 
 
 def scripts_with_sections():
