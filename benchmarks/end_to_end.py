@@ -64,13 +64,6 @@ HIDDEN = 256
 K = 3
 #: The share of the nodes that have a label in ogbn-papers100M.
 FEW = 0.014
-#: The C library gives memory that a step of training has freed back to the
-#: system, or keeps it, depending on how its blocks happen to lie; getting it
-#: again made training six times as slow. With these values it is always kept.
-KEEP_MEMORY = {
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 25),
-}
 MODELS: dict[str, Any] = {
     "LCGCN": lambda *sizes: LCGCN(*sizes, num_layers=2, dropout=0.5),
     "SIGN": lambda *sizes: SIGN(*sizes, K=K, dropout=0.5),
@@ -175,7 +168,7 @@ def _measure(
     }  # fmt: skip
     # Tests have no time for a process each.
     here = options.size == "tiny"
-    found = run_task(task) if here else in_process(__file__, task, KEEP_MEMORY)
+    found = run_task(task) if here else in_process(__file__, task)
     title = f"{case.text}: {model}, {epochs} epochs"
 
     def one(what: str, value: float, unit: str, runs: int = 1) -> Row:

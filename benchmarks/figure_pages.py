@@ -1,7 +1,8 @@
 """Pages and charts with figures: writing them, and comparing them."""
 
-import itertools
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -28,23 +29,35 @@ class Pages:
         self.root, self.sections = root, sections
         self._collected = read_figures(root / FIGURES)
 
-    def text_of(self, table: str) -> str:
-        """Return what stands in a block."""
+    def text_of(self, table: str, page: Path) -> str:
+        """Return what stands in a block of a page.
+
+        The name of a chart gives a picture, with its path from the page.
+        """
         if table == "machine":
             return machine_text(self._collected) or MISSING
         if table == "runs":
             return runs_text(self._collected)
         for name, section in self.sections.items():
+            rows = self._collected.get(name, {}).get("rows")
             if table in section.tables:
-                rows = self._collected.get(name, {}).get("rows")
                 return section.tables[table](rows) if rows else MISSING
+            if table in section.charts:
+                if not rows:
+                    return MISSING
+                path = (self.root / FIGURES).with_name(table)
+                target = os.path.relpath(path, page.parent)
+                return f"![Chart of the section {name}]({target})"
         raise LookupError(table)
 
     @property
     def _names(self) -> list[str]:
-        """The names of all tables."""
-        tables = (section.tables for section in self.sections.values())
-        return ["machine", "runs", *itertools.chain(*tables)]
+        """The names of all tables and charts."""
+        return ["machine", "runs"] + [
+            name
+            for section in self.sections.values()
+            for name in (*section.tables, *section.charts)
+        ]
 
     def filled(self) -> dict[Path, str]:
         """Return the pages that have blocks, as they should be."""
@@ -60,7 +73,9 @@ class Pages:
                         f"{', '.join(self._names)}"
                     )
             if names:
-                found[path] = fill(page, self.text_of, where)
+                found[path] = fill(
+                    page, partial(self.text_of, page=path), where
+                )
         return found
 
     def charts(self) -> dict[Path, tuple[Callable, list[Row]]]:

@@ -30,9 +30,12 @@ import torch
 from dgl import DGLError
 from figure_pages import FIGURES, Pages, check_pages, write_pages
 from figures_file import describe_run, is_current, merge_section, read_figures
+from measure import OtherWork
 from section import Section, add_options, options_of, print_rows
 
 ROOT = Path(__file__).parents[1]
+#: Percent of the cores that other processes may use during a measurement.
+MOST_OTHERS = 5
 
 
 def find_scripts(folder: Path = Path(__file__).parent) -> list[str]:
@@ -108,6 +111,13 @@ def collect(args: argparse.Namespace) -> int:
             failed.append(name)
         else:
             merge_section(args.json, name, found)
+            if found["others"] > MOST_OTHERS:
+                print(
+                    f"warning: {name}: other processes used "
+                    f"{found['others']:.0f} % of the cores meanwhile; measure "
+                    f"it again (--again) on a machine that does nothing else",
+                    file=sys.stderr,
+                )
     if failed:
         print(f"error: {', '.join(failed)} failed", file=sys.stderr)
     return 1 if failed else 0
@@ -135,10 +145,11 @@ def run(args: argparse.Namespace) -> int:
     sections = find_sections()
     check_known(sections, args.name)
     torch.set_num_threads(options.threads)
-    start = time.perf_counter()
+    start, others = time.perf_counter(), OtherWork()
     rows = print_rows(sections[args.name].run(options))
     seconds = time.perf_counter() - start
-    args.out.write_text(json.dumps(describe_run(rows, options, seconds)))
+    found = describe_run(rows, options, seconds, others.percent())
+    args.out.write_text(json.dumps(found))
     return 0
 
 

@@ -23,7 +23,8 @@ PACKAGES = (
     "torch", "dgl", "numpy", "numba", "scipy", "torch_geometric",
 )  # fmt: skip
 #: What a collected section has.
-KEYS = {"rows", "date", "commit", "code", "machine", "options", "seconds"}
+KEYS = {"rows", "date", "commit", "code", "machine", "options", "seconds",
+        "others"}  # fmt: skip
 
 
 def read_figures(path: Path) -> dict[str, dict[str, Any]]:
@@ -67,9 +68,12 @@ def _dump(section: dict[str, Any]) -> str:
 
 
 def describe_run(
-    rows: list[Row], options: Options, seconds: float
+    rows: list[Row], options: Options, seconds: float, others: float
 ) -> dict[str, Any]:
-    """Make a section: the rows, and what they depend on."""
+    """Make a section: the rows, and what they depend on.
+
+    ``others`` is the share of the cores that other processes used, in percent.
+    """
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "commit": _commit(),
@@ -77,6 +81,7 @@ def describe_run(
         "machine": machine(options.threads),
         "options": {"size": options.size, "runs": options.runs},
         "seconds": round(seconds),
+        "others": round(others, 1),
         "rows": rows,
     }
 
@@ -178,14 +183,15 @@ def _range(dates: list[str]) -> str:
 def runs_text(sections: dict[str, dict[str, Any]]) -> str:
     """Write a table of the sections: when, how, and for how long."""
     lines = [
-        "| section | date | commit | size | minimum of | took |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| section | date | commit | size | minimum of | took | other "
+        "processes |",
+        "| --- " * 7 + "|",
     ]
     for name, section in sections.items():
         options = section["options"]
         lines.append(
             f"| `{name}` | {section['date']} | {section['commit']} | "
             f"{options['size']} | {options['runs']} runs | "
-            f"{section['seconds'] / 60:.1f} min |"
+            f"{section['seconds'] / 60:.1f} min | {section['others']:.0f} % |"
         )
     return "\n".join(lines)

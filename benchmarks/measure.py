@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -59,6 +60,38 @@ def by_turns(
     return {name: min(times) for name, times in found.items()}
 
 
+class OtherWork:
+    """How much of the cores other processes use, from now on.
+
+    Where they use more than a little, times are not to be believed: training
+    on two threads takes several times as long if one of them has to wait.
+    """
+
+    def __init__(self) -> None:
+        self._start = self._look()
+
+    @staticmethod
+    def _look() -> tuple[float, float, float]:
+        """Return seconds of the clock, of all processes, and of our own."""
+        times = psutil.cpu_times()
+        own = sum(
+            sum(resource.getrusage(who)[:2])
+            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        every = times.user + times.nice + times.system
+        every += getattr(times, "steal", 0.0)  # by other virtual machines
+        return time.perf_counter(), every, own
+
+    def percent(self) -> float:
+        """Return the share of all cores; children count once they end."""
+        clock, every, own = (
+            now - then
+            for now, then in zip(self._look(), self._start, strict=True)
+        )
+        cores = len(os.sched_getaffinity(0))
+        return max(0.0, 100 * (every - own) / (clock * cores))
+
+
 class Peak:
     """The highest resident memory of this process from now on."""
 
@@ -75,24 +108,17 @@ class Peak:
         return max(0, peak - self.before)
 
 
-def in_process(
-    script: str | Path,
-    task: dict[str, Any],
-    environment: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
+def in_process(script: str | Path, task: dict[str, Any]) -> dict[str, Any]:
     """Run a task of a script in a new process, and return what it found.
 
     The script is called with ``--task`` and the task as JSON, and its last
-    printed line is the result as JSON: see :func:`answer`. ``environment`` is
-    added to that of this process. A process that fails is an error with its
-    last words.
+    printed line is the result as JSON: see :func:`answer`. A process that
+    fails is an error with its last words.
     """
     found = subprocess.run(
         [sys.executable, str(script), "--task", json.dumps(task)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **(environment or {})},
-    )
+        capture_output=True, text=True,
+    )  # fmt: skip
     if found.returncode:
         raise RuntimeError(
             f"{Path(script).name} --task {json.dumps(task)} failed with code "

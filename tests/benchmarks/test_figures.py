@@ -17,6 +17,9 @@ It takes <!-- figures: seconds -->?<!-- end figures --> in all.
 old
 <!-- end figures -->
 
+<!-- figures: fresh.svg -->
+<!-- end figures -->
+
 The end.
 """
 
@@ -56,7 +59,7 @@ def pages(script, tmp_path):
         files.merge_section(
             tmp_path / found.FIGURES,
             "fresh",
-            files.describe_run(rows, section.Options(), 1),
+            files.describe_run(rows, section.Options(), 1, 0.0),
         )
 
     def look():
@@ -85,6 +88,7 @@ def test_pages_agree_once_they_are_written(pages):
     assert page.startswith("# Page\n")
     assert page.endswith("\n\nThe end.\n")
     assert "old" not in page
+    assert "![Chart of the section fresh](../figures/fresh.svg)" in page
     # Nothing is left to write.
     assert pages.write() == []
 
@@ -113,7 +117,7 @@ def test_a_figure_that_is_edited_by_hand_is_found(pages):
 def test_what_was_not_measured_says_so(pages):
     pages.write()
     page = (pages.root / "docs/more/page.md").read_text()
-    assert page.count("not measured yet: run `make bench`") == 2
+    assert page.count("not measured yet: run `make bench`") == 3
     assert pages.check() == []
     assert not (pages.root / "docs/figures").exists()
 
@@ -159,7 +163,8 @@ def test_a_table_does_not_go_into_a_line(blocks):
 
 def test_machine_and_runs_are_tables_as_well(pages):
     pages.collect(2)
-    texts = [pages().text_of(name) for name in ("machine", "runs")]
+    page = pages.root / "README.md"
+    texts = [pages().text_of(name, page) for name in ("machine", "runs")]
     assert "cores" in texts[0]
     assert "torch" in texts[0]
     assert "| `fresh` |" in texts[1]
@@ -240,6 +245,33 @@ def test_sections_are_collected_once(command, capsys, script):
     # Those are enough for the default size, too.
     assert command() == 0
     assert len(command.calls) == 4
+
+
+def test_other_work_on_the_machine_is_warned_of(
+    command, script, monkeypatch, capsys
+):
+    work = script("measure").OtherWork
+    monkeypatch.setattr(work, "percent", lambda self: 3.0)
+    assert command("--size", "tiny") == 0
+    assert "warning" not in capsys.readouterr().err
+    monkeypatch.setattr(work, "percent", lambda self: 31.0)
+    assert command("--size", "tiny", "--again") == 0
+    assert "warning: fresh: other processes used 31 %" in (
+        capsys.readouterr().err
+    )
+    sections = json.loads(command.out.read_text())["sections"]
+    assert sections["fresh"]["others"] == 31
+
+
+def test_own_work_is_not_that_of_others(script, monkeypatch):
+    measure = script("measure")
+    looks = iter([(0.0, 100.0, 10.0), (10.0, 112.0, 20.0)])
+    monkeypatch.setattr(
+        measure.OtherWork, "_look", staticmethod(lambda: next(looks))
+    )
+    monkeypatch.setattr(measure.os, "sched_getaffinity", lambda pid: {0, 1})
+    # 12 seconds of all processes, 10 of them ours; 20 were possible.
+    assert measure.OtherWork().percent() == pytest.approx(10)
 
 
 def test_code_that_has_changed_is_measured_again(command, script, monkeypatch):
