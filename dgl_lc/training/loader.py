@@ -169,7 +169,10 @@ class HopLoader:
                 self._batch(order[slice(*cut)]) for cut in cuts
             )
         return self._reader.in_blocks(
-            [self._batch(order[slice(*cut)]) for cut in cuts[first:][:size]]
+            [
+                self._batch(order[slice(*cut)])
+                for cut in cuts[first : first + size]
+            ]
             for first in range(0, len(cuts), size)
         )
 
