@@ -22,10 +22,12 @@ def accuracy_over_time(
 ) -> None:
     """Draw the validation accuracy over time, precomputation included.
 
-    An LC version has the colour of its original and a solid line.
+    An LC version has the colour of its original and a solid line. Of the runs
+    of one model, all but the first are drawn lightly.
     """
     figure, axes = _figure(7, 4.5)
     names = {r.name for r in results}
+    drawn: set[str] = set()
     colours: dict[str, str] = {}
     for result in results:
         family = result.name.removeprefix("LC")
@@ -40,8 +42,10 @@ def accuracy_over_time(
             linestyle="--" if original else "-",
             # A line through one point cannot be seen.
             marker="o" if len(history) == 1 else None,
-            label=result.name,
+            label=None if result.name in drawn else result.name,
+            alpha=0.3 if result.name in drawn else 1.0,
         )
+        drawn.add(result.name)
     axes.set_ylabel("validation accuracy (%)")
     _save_course(figure, axes, path, title)
 

@@ -14,7 +14,7 @@ STUDY = ["--data", "DATA.npz", "--models", "SGC", "--seeds", "1", "--hid-feats",
          "4", *SHORT]  # fmt: skip
 CALLS = {
     "demo": ["--nodes", "60", "--epochs", "1", "--hid-feats", "4",
-             "--out", "OUT"],
+             "--seeds", "1", "--out", "OUT"],
     "selftest": ["--device", "cpu", "--nodes", "60"],
     "tune": ["SGC", "DATA.npz", "--trials", "1", "--hid-feats", "4", *SHORT],
     "reproduce accuracy": STUDY,
@@ -111,7 +111,8 @@ def test_a_value_is_used_or_refused_in_one_line(command, flag, places, capfd):
 
 #: Sizes that no memory holds, or lists that are too long.
 HUGE = [
-    ("demo", "--nodes"), ("demo", "--hid-feats"), ("selftest", "--nodes"),
+    ("demo", "--nodes"), ("demo", "--hid-feats"), ("demo", "--seeds"),
+    ("selftest", "--nodes"),
     ("tune", "--hid-feats"), ("tune", "--workers"),
     ("reproduce accuracy", "--hid-feats"), ("reproduce accuracy", "--seeds"),
     ("reproduce papers100m", "--feat-dim"),
