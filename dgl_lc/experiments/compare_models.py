@@ -72,7 +72,7 @@ def run_demo(
             ("h2", "ogbn-papers100M on this machine"),
             ("pre", plan),
             ("h2", "Try next"),
-            ("pre", "\n".join(commands)),
+            ("commands", commands),
         ],
     )
     print("\n".join(["saved:", *files, "", "try next:"]))

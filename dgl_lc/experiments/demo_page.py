@@ -26,6 +26,7 @@ tr.lc { background: #eef5ec; }
 img { max-width: 100%; height: auto; }
 pre { background: #f4f6f7; padding: .8rem; overflow-x: auto;
   white-space: pre-wrap; overflow-wrap: anywhere; }
+pre.commands { white-space: pre; }
 li { margin: .4rem 0; }
 footer { color: #5b6770; font-size: .85rem; margin-top: 2rem; }
 """
@@ -43,8 +44,9 @@ def write_page(
     subject : str
         What was compared, for the title; may be empty.
     parts : sequence of (str, Any)
-        "p", "h2" or "pre" with a text, "notes" with a list of lines, "table"
-        with a frame of texts, or "figure" with the path of a PNG file.
+        "p", "h2" or "pre" with a text, "notes" or "commands" with a list of
+        lines, "table" with a frame of texts, or "figure" with the path of a
+        PNG file.
     """
     title = "dgl-lc demo" + (f": {subject}" if subject else "")
     body = "\n".join(_part(kind, content) for kind, content in parts)
@@ -79,6 +81,8 @@ def _part(kind: str, content: Any) -> str:
     if kind == "notes":
         items = (f"<li>{escape(line.strip())}</li>" for line in content)
         return "<ul>\n" + "\n".join(items) + "\n</ul>"
+    if kind == "commands":
+        return f'<pre class="commands">{escape(chr(10).join(content))}</pre>'
     if kind == "figure":
         data = base64.b64encode(content.read_bytes()).decode()
         return (

@@ -222,7 +222,14 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 def _save_course(figure: Any, axes: Any, path: Path, title: str) -> None:
     """Label the axes of a figure over time, and save it."""
+    # Importing matplotlib takes a second, so that only figures do it.
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
     axes.set_xscale("log")
+    # 0.2, 0.5, 1 and not powers of ten, whose labels run into each other.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("seconds (precomputation and training)")
     if title:
         axes.set_title(title)
