@@ -4,7 +4,7 @@ import base64
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 
@@ -64,7 +64,11 @@ def write_page(
         f"<body>\n<h1>{escape(title)}</h1>\n{body}\n"
         f"<footer>{escape(footer)}</footer>\n</body>\n</html>\n"
     )
-    replace_buffered(path, lambda file: file.write(text.encode()))
+
+    def write(file: BinaryIO) -> None:
+        file.write(text.encode())
+
+    replace_buffered(path, write)
 
 
 def is_demo_page(path: Path) -> bool:

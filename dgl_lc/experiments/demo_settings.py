@@ -38,7 +38,7 @@ class Settings:
 SETTINGS: dict[str, Settings] = {
     "GCN": Settings(0.01, 1e-3, {"dropout": 0.5}),
     "JKNet": Settings(0.01, 1e-3, {"dropout": 0.5}),
-    "GPRGNN": Settings(0.01, 1e-3, {"dropout": 0.5}),
+    "GPRGNN": Settings(0.01, 1e-3, {"num_layers": 2, "dropout": 0.5}),
     "SGC": Settings(0.01, 1e-3),
     "FSGNN": Settings(0.01, 1e-3, {"dropout": 0.5}),
 }
