@@ -47,8 +47,11 @@ def find_blocks(page: str, where: str) -> Iterator[tuple[str, int, int]]:
     raise ValueError(f"{where}: '<!-- end figures -->' ends no block")
 
 
-def fill(page: str, text_of: Callable[[str], str], where: str) -> str:
+def fill(page: str, text_of: Callable[[str], str | None], where: str) -> str:
     """Return the page with the text of every block.
+
+    Where the text is None, a block stays as it is; an empty one says that
+    nothing was measured yet.
 
     >>> fill("<!-- figures: a -->\\n<!-- end figures -->", str.upper, "page")
     '<!-- figures: a -->\\n\\nA\\n\\n<!-- end figures -->'
@@ -56,6 +59,9 @@ def fill(page: str, text_of: Callable[[str], str], where: str) -> str:
     parts, place = [], 0
     for name, begin, end in find_blocks(page, where):
         text = text_of(name)
+        if text is None and page[begin:end].strip():
+            continue
+        text = MISSING if text is None else text
         if page[begin : begin + 1] == "\n":
             # Markdown reads a table only after an empty line.
             text = f"\n\n{text}\n\n"

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import matplotlib
-from figure_blocks import MISSING, fill, find_blocks
+from figure_blocks import fill, find_blocks
 from figures_file import machine_text, read_figures, rows_digest, runs_text
 from section import Row, Section
 
@@ -29,22 +29,22 @@ class Pages:
         self.root, self.sections = root, sections
         self._collected = read_figures(root / FIGURES)
 
-    def text_of(self, table: str, page: Path) -> str:
-        """Return what stands in a block of a page.
+    def text_of(self, table: str, page: Path) -> str | None:
+        """Return what stands in a block of a page; None without figures.
 
         The name of a chart gives a picture, with its path from the page.
         """
         if table == "machine":
-            return machine_text(self._collected) or MISSING
+            return machine_text(self._collected) or None
         if table == "runs":
             return runs_text(self._collected)
         for name, section in self.sections.items():
             rows = self._collected.get(name, {}).get("rows")
             if table in section.tables:
-                return section.tables[table](rows) if rows else MISSING
+                return section.tables[table](rows) if rows else None
             if table in section.charts:
                 if not rows:
-                    return MISSING
+                    return None
                 path = (self.root / FIGURES).with_name(table)
                 target = os.path.relpath(path, page.parent)
                 return f"![Chart of the section {name}]({target})"
