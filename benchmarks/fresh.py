@@ -78,7 +78,7 @@ PARTS = [
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
+        "--graphs", nargs="+", choices=list(GRAPHS), default=RUNS["all"],
         help="graphs to measure on (default: all)",
     )  # fmt: skip
     parser.add_argument(
