@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow test-dgl2 lint upstream-check bench build docs docs-serve clean
+.PHONY: demo test test-slow test-dgl2 lint upstream-check bench bench-all build docs docs-serve clean
 
 demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
@@ -30,10 +30,20 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 
+# Figures of the README and of docs/, on a machine that does nothing else. This
+# takes 20 minutes on 2 cores, and resumes after an interruption;
+# "make bench BENCH=end_to_end_arxiv" measures one section.
+BENCH =
+FIGURES = $(BIN)/python benchmarks/figures.py
+
 bench: $(VENV)/.bench
-	$(BIN)/python benchmarks/precompute.py
-	$(BIN)/python benchmarks/training.py
-	$(BIN)/python benchmarks/transform.py
+	$(FIGURES) collect $(if $(BENCH),--only $(BENCH))
+	$(FIGURES) write
+
+# More graphs and models, and more runs of each: hours.
+bench-all: $(VENV)/.bench
+	$(FIGURES) collect --size all --runs 5 $(if $(BENCH),--only $(BENCH))
+	$(FIGURES) write
 
 build: $(VENV)/.installed
 	$(BIN)/python -m build

@@ -34,11 +34,22 @@ import torch
 from precompute import (
     COLUMNS,
     GRAPHS,
+    RUNS,
     graphs_at_hand,
     largest_error,
     make_features,
     make_graph,
     some_nodes,
+)
+from section import (
+    OURS,
+    Section,
+    format_ratio,
+    format_value,
+    row,
+    select,
+    table,
+    times_better,
 )
 
 import dgl_lc._common.rows as rows_in_memory
@@ -47,6 +58,11 @@ from dgl_lc.precompute.cpu import column_buffers, engine, filter_product
 from dgl_lc.precompute.graph import filters
 from dgl_lc.precompute.graph.in_edges import InEdges
 
+#: Peers of a run of make bench.
+QUICK = [
+    "DGL copy_u_sum, self-loops added", "DGL copy_u_sum, loops' rows added",
+    "PyG SIGN",
+]  # fmt: skip
 #: What is timed within a call of ours, in the words of the table.
 PARTS = [
     (InEdges, "load", "sorting"),
@@ -62,7 +78,7 @@ PARTS = [
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
+        "--graphs", nargs="+", choices=list(GRAPHS), default=RUNS["all"],
         help="graphs to measure on (default: all)",
     )  # fmt: skip
     parser.add_argument(
@@ -328,6 +344,101 @@ def measure(args):
         result["rows"] += graph_rows(name, args)
         gc.collect()
     return result
+
+
+def fresh(options):
+    """Yield the rows of a run of make bench."""
+    warnings.filterwarnings("ignore", ".*Sparse.*", UserWarning)
+    args = argparse.Namespace(
+        graphs=RUNS[options.size], runs=options.runs,
+        arxiv=options.data / "ogbn_arxiv.npz", peers=list(peers.FRESH),
+    )  # fmt: skip
+    if options.size != "tiny":
+        for found in compile_rows():
+            yield row(
+                "first call in a process", OURS, found["kernels"],
+                found["first_s"], "s",
+            )  # fmt: skip
+    for name in graphs_at_hand(args):
+        case = f"{GRAPHS[name][1]}, K={GRAPHS[name][0]}"
+        if options.size == "default":
+            # The others are several times slower.
+            args.peers = QUICK if name == "arxiv" else QUICK[:2]
+        for found in graph_rows(name, args):
+            if found["who"] != OURS and found["rows"] != "all":
+                continue  # the same again, with other ratios
+            for what in ("fresh", "second"):
+                yield row(
+                    case, found["who"], f"{what}, {found['rows']}",
+                    found[f"{what}_s"], "s", runs=options.runs,
+                    touch=found["touch_s"], parts=found.get("parts", {}),
+                )  # fmt: skip
+        gc.collect()
+
+
+def fresh_tables(what):
+    """Return what makes a table of a call that computes all rows."""
+    return lambda rows: table(rows, what=f"{what}, all")
+
+
+def untouched_table(rows):
+    """Make a table of the fresh call without first touch of the result."""
+    return table([
+        {**r, "value": r["value"] - r["touch"]}
+        for r in select(rows, what="fresh, all")
+    ])  # fmt: skip
+
+
+def some_table(rows):
+    """Make a table of few rows: peers compute all of them, even so."""
+    return table([
+        r for r in rows
+        if r["what"] == ("fresh, 1.4 %" if r["name"] == OURS else "fresh, all")
+    ])  # fmt: skip
+
+
+def speed_table(rows):
+    """Make a short table: we, and the fastest peer of each graph."""
+    lines = ["| | dgl-lc | fastest peer | times as fast |", "| --- " * 4 + "|"]
+    some = select(rows, what="fresh, all")
+    for case in dict.fromkeys(r["case"] for r in some):
+        for what, text in (
+            ("fresh", "fresh graph"), ("second", "second call"),
+        ):  # fmt: skip
+            found = select(rows, case=case, what=f"{what}, all")
+            (mine,) = select(found, name=OURS)
+            peer = min(
+                (r for r in found if r["name"] != OURS),
+                key=lambda r: r["value"],
+            )
+            cells = [
+                f"{case}: {text}", format_value(mine["value"], "s"),
+                f"{format_value(peer['value'], 's')} ({peer['name']})",
+                format_ratio(times_better(mine, peer)),
+            ]  # fmt: skip
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def compile_table(rows):
+    """Make a table of the first call on a machine, and in a process."""
+    return table(rows, case="first call in a process", across="what")
+
+
+SECTIONS_OF_BENCH = {
+    "fresh": Section(
+        fresh,
+        {
+            "fresh": fresh_tables("fresh"),
+            "second-call": fresh_tables("second"),
+            "untouched": untouched_table,
+            "some-rows": some_table,
+            "speed": speed_table,
+            "compiling": compile_table,
+        },
+        minutes=5,
+    )
+}
 
 
 def main(args):

@@ -19,6 +19,7 @@ import dgl_lc  # isort: skip  # first: it makes DGL importable
 import dgl
 import torch
 import torch.nn.functional as F
+from section import Section, format_value, row, value
 
 from dgl_lc import nn
 from dgl_lc.training import HopLoader
@@ -124,26 +125,55 @@ def seconds_of(call):
     return time.perf_counter() - start
 
 
+def loader(options):
+    """Yield the rows of a run of make bench."""
+    if options.size == "tiny":
+        found = measure(["SGC"], batches=2, size=64, seconds=0, runs=1)
+    else:
+        models = (
+            ["SGC", "LCGCN", "LCGPRGNN", "SIGN"]
+            if options.size == "default" else tuple(MODELS)
+        )  # fmt: skip
+        found = measure(models, runs=options.runs)
+    return (row(**r) for r in found)
+
+
+def loader_table(rows):
+    """Make a table of how many times as long the loader's epochs take."""
+    names = list(dict.fromkeys(r["name"] for r in rows))
+    lines = [f"| | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+    for case in dict.fromkeys(r["case"] for r in rows):
+        first, *others = (value(rows, case=case, name=n) for n in names)
+        cells = [format_value(first, "s")]
+        cells += [f"{other / first:.2f}x" for other in others]
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+SECTIONS_OF_BENCH = {
+    "loader": Section(loader, {"loader": loader_table}, minutes=1)
+}
+
+
 def lines(rows):
     """Say the figures of each model in words."""
     cases = {}
-    for row in rows:
-        cases.setdefault(row["case"], {})[row["name"]] = row["value"]
-        if len(cases[row["case"]]) == 3:
-            found = cases[row["case"]]
-            ready, loaded, thread = found.values()
+    for found in rows:
+        cases.setdefault(found["case"], {})[found["name"]] = found["value"]
+        if len(cases[found["case"]]) == 3:
+            ready, loaded, thread = cases[found["case"]].values()
             yield (
-                f"{row['case']:15} gathered beforehand {ready:.4f} s, "
+                f"{found['case']:15} gathered beforehand {ready:.4f} s, "
                 f"HopLoader {loaded:.4f} s ({loaded / ready:.3f}x), in a "
                 f"thread {thread:.4f} s ({thread / ready:.3f}x); "
-                f"{row['batches']} batches"
+                f"{found['batches']} batches"
             )
 
 
 def keep(rows, kept):
-    for row in rows:
-        kept.append(row)
-        yield row
+    for found in rows:
+        kept.append(found)
+        yield found
 
 
 def main():

@@ -2,10 +2,12 @@
 
 import gc
 import json
+import os
+import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,54 @@ def fastest(
     return min(times), seen
 
 
+def by_turns(
+    calls: Mapping[Any, Callable[[], Any]], runs: int
+) -> dict[Any, float]:
+    """Return the minimum seconds of each call.
+
+    The calls take turns, so that a busy machine slows down all of them.
+    """
+    for call in calls.values():
+        call()
+    found: dict[Any, list[float]] = {name: [] for name in calls}
+    for _ in range(runs):
+        for name, call in calls.items():
+            found[name].append(seconds_of(call))
+    return {name: min(times) for name, times in found.items()}
+
+
+class OtherWork:
+    """How much of the cores other processes use, from now on.
+
+    Where they use more than a little, times are not to be believed: training
+    on two threads takes several times as long if one of them has to wait.
+    """
+
+    def __init__(self) -> None:
+        self._start = self._look()
+
+    @staticmethod
+    def _look() -> tuple[float, float, float]:
+        """Return seconds of the clock, of all processes, and of our own."""
+        times = psutil.cpu_times()
+        own = sum(
+            sum(resource.getrusage(who)[:2])
+            for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        )
+        every = times.user + times.nice + times.system
+        every += getattr(times, "steal", 0.0)  # by other virtual machines
+        return time.perf_counter(), every, own
+
+    def percent(self) -> float:
+        """Return the share of all cores; children count once they end."""
+        clock, every, own = (
+            now - then
+            for now, then in zip(self._look(), self._start, strict=True)
+        )
+        cores = len(os.sched_getaffinity(0))
+        return max(0.0, 100 * (every - own) / (clock * cores))
+
+
 class Peak:
     """The highest resident memory of this process from now on."""
 
@@ -56,15 +106,6 @@ class Peak:
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
         return max(0, peak - self.before)
-
-
-def anonymous_bytes(pid: int | str = "self") -> int:
-    """Read how many bytes a process has allocated, without the page cache."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    return int(status.split("RssAnon:")[1].split()[0]) * 1024
 
 
 def in_process(script: str | Path, task: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from disk_rate import drop_from_cache, measure_disk
 from papers_peers import PEERS, labelled
+from section import Section, row, table
 
 from dgl_lc._common.bytes import format_bytes, parse_bytes
 from dgl_lc.data import DiskData, prepare_ogb, write_papers_like
@@ -51,7 +52,7 @@ ALL_COLUMNS = 128
 RAW_EDGES = 1_615_685_872
 
 
-def parse_args():
+def parse_args(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
     add("--scale", type=float, default=0.025,
@@ -95,7 +96,7 @@ def parse_args():
     add("--run-one", help=argparse.SUPPRESS)
     add("--store", default="hops", help=argparse.SUPPRESS)
     add("--take", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     if args.folder is None:
         args.folder = Path(f"papers-like-{args.scale:g}-{args.feat_dim}")
     for columns in args.columns:
@@ -404,6 +405,41 @@ def check_new(args):
                 f"{args.folder / part} exists, so that {name} would take no "
                 f"time: give a new --folder to compare it with peers."
             )
+
+
+def papers(options):
+    """Yield the rows of a run of make bench, in files that it deletes."""
+    scale = {"tiny": "1e-5", "default": "0.025", "all": "0.25"}[options.size]
+    memory = "4GiB" if options.size == "all" else "1GiB"
+    args = parse_args([
+        "--scale", scale, "--memory", memory,
+        "--folder", str(options.scratch / "papers"),
+        "--threads", str(options.threads), "--disk-size",
+        "4MiB" if options.size == "tiny" else "2GiB",
+    ])  # fmt: skip
+    args.folder.mkdir(parents=True)
+    try:
+        for found in run_stages(args):
+            if found["stage"] == "disk":
+                continue
+            case, name = f"papers100M's shape, scale {scale}", found["stage"]
+            yield row(case, name, "time", found["seconds"], "s")
+            yield row(case, name, "peak memory", found["peak"], "B")
+            yield row(case, name, "read", found["read"], "B")
+            yield row(case, name, "written", found["written"], "B")
+    finally:
+        shutil.rmtree(args.folder)
+
+
+def papers_table(rows):
+    """Make a table of the stages."""
+    return table(rows, across="what", ratio_to=None)
+
+
+SECTIONS_OF_BENCH = {
+    "papers": Section(papers, {"papers": papers_table}, minutes=8,
+                      only_all=True)
+}  # fmt: skip
 
 
 def main():

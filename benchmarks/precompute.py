@@ -21,8 +21,9 @@ import dgl_lc  # isort: skip  # first: it makes DGL importable
 import dgl
 import numpy as np
 import peers
-import psutil
 import torch
+from measure import Peak, answer, fastest, in_process
+from section import OURS, Options, Section, print_rows, row, table
 
 from dgl_lc._common.bytes import format_bytes
 from dgl_lc.data import power_law_graph
@@ -32,17 +33,29 @@ COLUMNS = 128
 #: The share of the nodes that have a label in ogbn-papers100M.
 SHARE = 0.014
 GRAPHS = {
+    "tiny": (3, "power law, 2,000 nodes, 20,000 edges"),
     "arxiv": (5, "ogbn-arxiv's graph, both directions"),
     "1m": (3, "power law, 1M nodes, 16M edges"),
     "4m": (3, "power law, 4M nodes, 65M edges"),
 }
-SIZES = {"1m": (1_000_000, 16_000_000), "4m": (4_000_000, 65_000_000)}
+#: The graphs of a run of make bench, by its size.
+RUNS = {
+    "tiny": ["tiny"],
+    "default": ["arxiv", "1m", "4m"],
+    "all": ["arxiv", "1m", "4m"],
+}
+SIZES = {
+    "tiny": (2_000, 20_000),
+    "1m": (1_000_000, 16_000_000),
+    "4m": (4_000_000, 65_000_000),
+}
 
 
 def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--graphs", nargs="+", choices=list(GRAPHS), default=list(GRAPHS),
+        "--graphs", nargs="+", choices=list(GRAPHS),
+        default=["arxiv", "1m", "4m"],
         help="graphs to measure on (default: all)",
     )  # fmt: skip
     parser.add_argument(
@@ -66,7 +79,6 @@ def parse_args():
         "--peers", nargs="+", choices=list(peers.PEERS),
         default=list(peers.PEERS), help="peers to measure (default: all)",
     )  # fmt: skip
-    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -96,24 +108,6 @@ def some_nodes(g):
     generator = torch.Generator().manual_seed(1)
     count = int(SHARE * g.num_nodes())
     return torch.randperm(g.num_nodes(), generator=generator)[:count]
-
-
-def fastest(call, runs, look=lambda result: None):
-    """Return the minimum seconds of some runs, and ``look`` of the warm-up.
-
-    A quick call is run up to ten times, because the first runs on a shared
-    machine may wait for memory. No result is kept: two results of the largest
-    size would not fit in memory.
-    """
-    seen = look(call())
-    times: list[float] = []
-    while len(times) < runs or (len(times) < 10 and sum(times) < 15):
-        gc.collect()
-        start = time.perf_counter()
-        result = call()
-        times.append(time.perf_counter() - start)
-        del result
-    return min(times), seen
 
 
 def largest_error(found, expected):
@@ -214,70 +208,91 @@ def _growth_row(text, g, x, args):
           flush=True)  # fmt: skip
 
 
-def bench_memory(args):
-    """Print peaks beyond graph, features and result, one process each."""
-    print("\n## Peak memory beyond graph, features and result")
-    for name in graphs_at_hand(args):
+def memory(options, graphs=None, names=None):
+    """Yield peaks beyond graph, features and result, one process each."""
+    if graphs is None:
+        graphs = RUNS[options.size]
+        if options.size == "default":
+            graphs = graphs[:2]  # the third one takes minutes
+    if names is None:
+        names = (OURS, "dgl-lc, memory set", "DGL copy_u_sum, norms folded")
+    arxiv = options.data / "ogbn_arxiv.npz"
+    for graph in graphs:
+        if graph == "arxiv" and not arxiv.exists():
+            continue
         for rows in ("all", "some"):
-            print(f"{GRAPHS[name][1]}, {rows} rows", flush=True)
-            for peer in ("dgl-lc", *args.peers):
-                _in_process(args, peer, name, rows)
-        _in_process(args, "dgl-lc, memory set", name, "some")
+            for name in names:
+                if name == "dgl-lc, memory set" and rows == "all":
+                    continue
+                task = {
+                    "name": name, "graph": graph, "rows": rows,
+                    "arxiv": str(arxiv), "threads": options.threads,
+                }  # fmt: skip
+                found = in_process(__file__, task)
+                case = GRAPHS[graph][1]
+                yield row(case, name, f"{rows} rows", found.pop("peak"), "B",
+                          **found)  # fmt: skip
 
 
-def _in_process(args, peer, name, rows):
-    flags = ["--arxiv", str(args.arxiv), "--threads", str(args.threads)]
-    call = [sys.executable, __file__, *flags, "--measure", peer, name, rows]
-    if peer.startswith("dgl-lc"):
-        # A first process compiles the kernels, and its figure is not used.
-        subprocess.run(call, capture_output=True)
-    found = subprocess.run(call, capture_output=True, text=True)
-    text = found.stdout.strip() or "failed: " + found.stderr[-200:]
-    print(f"  {peer:32}{text}", flush=True)
+def memory_table(rows):
+    """Make a table of the peaks, and of how many times less is needed."""
+    lines = {"all rows": "all rows", "some rows": "1.4 % of the rows"}
+    parts = [
+        {**r, "name": f"{r['name']}, {lines[r['what']]}"} for r in rows
+        if "budget" not in r
+    ]  # fmt: skip
+    return table(parts, ratio_to=None)
 
 
-def measure(args):
-    """Measure one peak, in a process that :func:`bench_memory` started."""
-    peer, name, rows = args.measure
-    K = GRAPHS[name][0]
-    prepare = peers.PEERS.get(peer, peers.ours)
+def peak_of(task):
+    """Measure one peak, in a process that :func:`memory` has started."""
+    torch.set_num_threads(task["threads"])
+    warnings.filterwarnings("ignore", ".*Sparse.*", UserWarning)
+    args = argparse.Namespace(arxiv=Path(task["arxiv"]))
+    name, K = task["name"], GRAPHS[task["graph"]][0]
+    prepare = peers.PEERS.get(name, peers.ours)
     small = power_law_graph(1000, 4000)
     block_aggregate(small, make_features(small), K, nodes=some_nodes(small))
     prepare(small)(make_features(small), K)  # load and compile
-    g = make_graph(name, args)
+    g = make_graph(task["graph"], args)
     x, nodes = make_features(g), some_nodes(g)
-    memory = None
-    if peer == "dgl-lc, memory set":
+    budget = None
+    if name == "dgl-lc, memory set":
         free = plan(g.clone(), x, K, nodes=nodes).peak_bytes
-        memory = int(0.7 * free)
+        budget = int(0.7 * free)
         try:
-            plan(g.clone(), x, K, nodes=nodes, memory=memory)
+            plan(g.clone(), x, K, nodes=nodes, memory=budget)
         except dgl.DGLError:
             # The plan without a budget takes the least possible already.
-            memory = free
-    gc.collect()
-    process = psutil.Process()
-    before = process.memory_info().rss
-    # Writing 5 to clear_refs resets the peak that VmHWM shows.
-    Path("/proc/self/clear_refs").write_text("5")
-    if rows == "all":
+            budget = free
+    peak = Peak()
+    if task["rows"] == "all":
         result = prepare(g)(x, K)
-    elif peer.startswith("dgl-lc"):
-        result = block_aggregate(g, x, K, nodes=nodes, memory=memory)
+    elif name.startswith(OURS):
+        result = block_aggregate(g, x, K, nodes=nodes, memory=budget)
     else:
         result = [hop[nodes] for hop in prepare(g)(x, K)]
-    status = Path("/proc/self/status").read_text()
-    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024 - before
+    found = peak.bytes()
+    if budget is not None:
+        return {"peak": found, "budget": budget, "kept": found <= budget}
     size = sum(hop.numel() * 4 for hop in result)
-    if rows == "all":
+    if task["rows"] == "all":
         # Hop 0 is the features themselves.
         size -= x.numel() * 4
-    if memory is not None:
-        verdict = "kept" if peak <= memory else "BROKEN"
-        print(f"{format_bytes(peak)} with the result; "
-              f"memory={format_bytes(memory)}: {verdict}")  # fmt: skip
-    else:
-        print(f"{format_bytes(peak - size):>10}")
+    return {"peak": max(0, found - size)}
+
+
+def bench_memory(args):
+    """Print peaks of all peers, and whether a budget is kept."""
+    print("\n## Peak memory beyond graph, features and result")
+    options = Options(
+        runs=args.runs, threads=args.threads, data=args.arxiv.parent
+    )
+    names = (OURS, "dgl-lc, memory set", *args.peers)
+    for r in print_rows(memory(options, args.graphs, names)):
+        if "budget" in r:
+            print(f"{r['case']}: memory={format_bytes(r['budget'])}: "
+                  f"{'kept' if r['kept'] else 'BROKEN'}")  # fmt: skip
 
 
 def bench_start(args):
@@ -300,6 +315,9 @@ def bench_start(args):
             print(f"{text}: {found.stdout.strip()}", flush=True)
 
 
+SECTIONS_OF_BENCH = {
+    "memory": Section(memory, {"memory": memory_table}, minutes=1)
+}
 SECTIONS = {
     "start": bench_start,
     "times": bench_times,
@@ -312,9 +330,6 @@ SECTIONS = {
 def main(args):
     torch.set_num_threads(args.threads)
     warnings.filterwarnings("ignore", ".*Sparse.*", UserWarning)
-    if args.measure:
-        measure(args)
-        return
     print(
         f"dgl-lc {dgl_lc.__version__}, dgl {dgl.__version__}, torch "
         f"{torch.__version__}, {args.threads} threads"
@@ -323,5 +338,5 @@ def main(args):
         SECTIONS[section](args)
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and not answer(peak_of):
     main(parse_args())

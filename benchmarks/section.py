@@ -1,7 +1,7 @@
 """What a section of ``make bench`` is: its rows, its options, its tables.
 
 A script of this folder takes part in ``make bench`` if it has a dict
-``SECTIONS_OF_BENCH`` and if ``figures.py`` lists the script in ``SCRIPTS``::
+``SECTIONS_OF_BENCH``::
 
     from section import Options, Section, row, table
 
@@ -31,15 +31,17 @@ A script of this folder takes part in ``make bench`` if it has a dict
   words. ``figures.py write`` puts it into the README and into pages of docs/,
   between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``, which may be
   in one line. Names of tables are unique over all scripts.
-- Each section runs in a process of its own, one after another. Standard output
-  is for people: ``figures.py`` collects what is yielded.
+- Each section runs in a process of its own, one after another, with torch's
+  threads set. Standard output is for people: ``figures.py`` collects what is
+  yielded.
 
 A script that is called by hand ends with ``print_rows(fresh(options))``.
 """
 
+import argparse
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,35 @@ class Options:
             raise ValueError(f"size={self.size!r} is none of {SIZES}")
 
 
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of :class:`Options` to a script that is called by hand."""
+    default = Options()
+
+    def add(name: str, text: str, **kind: Any) -> None:
+        parser.add_argument(
+            f"--{name}", default=getattr(default, name),
+            help=f"{text} (default: %(default)s)", **kind,
+        )  # fmt: skip
+
+    add("size", "size of the run", choices=SIZES)
+    add("runs", "number of timed runs of each", type=_at_least_1)
+    add("threads", "number of threads", type=_at_least_1)
+    add("data", "folder with the real graphs", type=Path)
+    add("scratch", "folder for large files", type=Path)
+
+
+def options_of(args: argparse.Namespace) -> Options:
+    """Return what was given by the flags of :func:`add_options`."""
+    return Options(**{f.name: getattr(args, f.name) for f in fields(Options)})
+
+
+def _at_least_1(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} should be at least 1")
+    return number
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of ``make bench`` that can run alone.
@@ -97,6 +128,9 @@ class Section:
         ``run(options)`` yields rows.
     tables : dict
         Functions that make Markdown of the rows, by the names in the pages.
+    charts : dict
+        Functions that draw the rows as a figure of matplotlib, by the name of
+        the SVG file in docs/figures.
     minutes : float
         How long the default size takes on two cores.
     only_all : bool
@@ -105,6 +139,7 @@ class Section:
 
     run: Callable[[Options], Iterable[Row]]
     tables: dict[str, Callable[[list[Row]], str]] = field(default_factory=dict)
+    charts: dict[str, Callable[[list[Row]], Any]] = field(default_factory=dict)
     minutes: float = 1
     only_all: bool = False
 

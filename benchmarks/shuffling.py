@@ -23,6 +23,7 @@ from pathlib import Path
 import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
 import numpy as np
 import torch
+from section import Section, row
 
 from dgl_lc.data import load
 from dgl_lc.hops import HopFeatures
@@ -99,6 +100,34 @@ def accuracy(data, hops, sizes, shuffle, seed, batch, epochs, lr):
     return float(right.double().mean())
 
 
+def shuffling(options):
+    """Yield the rows of a run of make bench."""
+    return (row(**r) for r in measure(options.data))
+
+
+def shuffling_table(rows):
+    """Make a table of accuracies, with their deviation over seeds."""
+    cells = {
+        (r["case"], r["name"]): f"{r['value']:.2f} ({r['deviation']:.2f})"
+        for r in rows
+    }
+    cases, names = (
+        list(dict.fromkeys(key[i] for key in cells)) for i in (0, 1)
+    )
+    lines = [f"| | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+    for case in cases:
+        found = (cells.get((case, name), "") for name in names)
+        lines.append(f"| {case} | {' | '.join(found)} |")
+    return "\n".join(lines)
+
+
+SECTIONS_OF_BENCH = {
+    "shuffling": Section(
+        shuffling, {"shuffling": shuffling_table}, minutes=6, only_all=True
+    )
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -112,16 +141,16 @@ def main():
     add("--json", type=Path, help="file to write the rows to")
     args = parser.parse_args()
     rows, case = [], None
-    for row in measure(args.data, args.graphs, args.seeds):
-        if row["case"] != case:
-            case = row["case"]
+    for found in measure(args.data, args.graphs, args.seeds):
+        if found["case"] != case:
+            case = found["case"]
             print(f"\n{case}", flush=True)
         print(
-            f"  {row['name']:16}{row['value']:.2f} ({row['deviation']:.2f})  "
-            f"{row['shuffle']}",
+            f"  {found['name']:16}{found['value']:.2f} "
+            f"({found['deviation']:.2f})  {found['shuffle']}",
             flush=True,
         )
-        rows.append(row)
+        rows.append(found)
     if args.json is not None:
         args.json.write_text(json.dumps(rows, indent=1))
 

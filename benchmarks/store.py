@@ -20,6 +20,7 @@ import argparse
 import json
 import mmap
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -27,6 +28,7 @@ import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
 import dgl
 import psutil
 import torch
+from section import Section, format_value, row, value
 
 from dgl_lc._common.bytes import format_bytes, parse_bytes
 from dgl_lc.data import NodeData
@@ -180,16 +182,44 @@ def measure(folder, size="5GiB", batches=20, runs=3, cold=True):
         }  # fmt: skip
 
 
-def line(row, disk):
+def store(options):
+    """Yield the rows of a run of make bench, from a store that it deletes."""
+    sizes = {"tiny": "24MiB", "default": "1GiB", "all": "10GiB"}
+    folder = options.scratch / "store"
+    few = options.size == "tiny"
+    try:
+        for found in measure(
+            folder, sizes[options.size], 1 if few else 20, options.runs
+        ):
+            yield row(**found)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def store_table(rows):
+    """Make a table of the rates, in part of the disk's."""
+    disk = value(rows, name="disk, sequential")
+    lines = ["| | rate | part of the disk's |", "| --- | --- | --- |"]
+    for r in rows:
+        rate = r["value"] * (1 if r["unit"] == "B/s" else ROW)
+        text = format_value(r["value"], r["unit"])
+        lines.append(f"| {r['name']} | {text} | {100 * rate / disk:.0f} % |")
+    return "\n".join(lines)
+
+
+SECTIONS_OF_BENCH = {"store": Section(store, {"store": store_table}, minutes=1)}
+
+
+def line(found, disk):
     """Say a figure in words, compared with the disk's rate."""
-    rate = row["value"] * (1 if row["unit"] == "B/s" else ROW)
-    count = "" if row["unit"] == "B/s" else f"{row['value']:,.0f} rows/s"
+    rate = found["value"] * (1 if found["unit"] == "B/s" else ROW)
+    count = "" if found["unit"] == "B/s" else f"{found['value']:,.0f} rows/s"
     others = ", ".join(
-        f"{v * (1 if row['unit'] == 'B/s' else ROW) / 1e9:.2f}"
-        for v in row["all"]
+        f"{v * (1 if found['unit'] == 'B/s' else ROW) / 1e9:.2f}"
+        for v in found["all"]
     )
     return (
-        f"{row['name']:40}{count:>18}  {rate / 1e9:.2f} GB/s, "
+        f"{found['name']:40}{count:>18}  {rate / 1e9:.2f} GB/s, "
         f"{100 * rate / disk:.0f} % of the disk's ({others})"
     )
 
@@ -223,8 +253,8 @@ def main():
         f"{args.runs} runs (all of them)"
     )
     disk = rows[0]["value"]
-    for row in rows:
-        print(line(row, disk))
+    for found in rows:
+        print(line(found, disk))
     if args.json is not None:
         args.json.write_text(json.dumps(rows, indent=1))
 

@@ -15,8 +15,6 @@ several seeds.
 """
 
 import argparse
-import gc
-import time
 from pathlib import Path
 
 import dgl_lc  # isort: skip  # first: it makes DGL importable
@@ -25,10 +23,13 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from epochs import drawn_hops, hops_table
+from measure import by_turns, seconds_of
+from section import Options, print_rows
+from tasks import arxiv_task
 from torch.utils.data import DataLoader, TensorDataset
 
-from dgl_lc.data import NodeData, block_model, load, power_law_graph
-from dgl_lc.experiments.originals import GPRGNN, with_self_loops
+from dgl_lc.data import block_model, load, power_law_graph
 from dgl_lc.experiments.train_one import train_model
 from dgl_lc.nn import LCGCN, LCGPRGNN, SGC
 from dgl_lc.nn.dropout import Dropout
@@ -73,13 +74,6 @@ def parse_args():
         default=Path(__file__).parents[2] / "shared/data",
     )  # fmt: skip
     return parser.parse_args()
-
-
-def seconds_of(call):
-    gc.collect()
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 # The loader
@@ -187,20 +181,6 @@ def bench_dropout(args):
         print_ratio(f"epoch of {type(model).__name__}", times)
 
 
-def by_turns(calls, runs):
-    """Return the minimum seconds of each call.
-
-    The calls take turns, so that a busy machine slows down all of them.
-    """
-    for call in calls.values():
-        call()
-    found = {name: [] for name in calls}
-    for _ in range(runs):
-        for name, call in calls.items():
-            found[name].append(seconds_of(call))
-    return {name: min(times) for name, times in found.items()}
-
-
 def print_ratio(what, times):
     print(
         f"{what:18} torch's {times['torch']:.4f} s, ours "
@@ -210,25 +190,6 @@ def print_ratio(what, times):
 
 
 # Times
-
-
-def arxiv_task(args):
-    """Load ogbn-arxiv's graph, labels and split, with generated features."""
-    path = args.data / "ogbn_arxiv.npz"
-    if not path.exists():
-        print(f"arxiv: skipped, {path} does not exist")
-        return None
-    data = load(path, add_reverse=True)
-    rng = np.random.default_rng(0)
-    means = rng.normal(size=(data.num_classes, 128)) * 0.25
-    noise = rng.normal(size=(data.graph.num_nodes(), 128))
-    labels = data.labels.numpy()
-    feat = torch.from_numpy((means[labels] + noise).astype(np.float32))
-    return NodeData(
-        graph=data.graph, feat=feat, labels=data.labels, train=data.train,
-        valid=data.valid, test=data.test, num_classes=data.num_classes,
-        name="ogbn-arxiv's graph, 128 generated columns",
-    )  # fmt: skip
 
 
 def dense_task():
@@ -242,7 +203,7 @@ def dense_task():
 
 def bench_times(args):
     """Print training times of originals and LC versions."""
-    for data in (arxiv_task(args), dense_task()):
+    for data in (arxiv_task(args.data), dense_task()):
         if data is None:
             continue
         print(f"\n## Times: {data}", flush=True)
@@ -313,35 +274,9 @@ def _mlp(model, h):
 
 
 def bench_hops(args):
-    """Print epochs of GPRGNN and of its LC version with drawn hops.
-
-    An epoch is one pass of training and one of validation, as in fit. Batches
-    have 4096 nodes; GPRGNN makes one step on the whole graph.
-    """
-    data = arxiv_task(args)
-    if data is None:
-        return
-    print(
-        f"\n## Hops: {data}, hidden 256, K=5, minimum of {args.runs} epochs",
-        flush=True,
-    )
-    sizes = data.num_feats, 256, data.num_classes
-    hops = LCGPRGNN(*sizes).precompute(data.graph, data.feat)
-    calls = {}
-    for bits in ("float32", "bfloat16"):
-        model = GPRGNN(*sizes, dropout=0.5)
-        calls["GPRGNN", bits] = original_epoch(model, data, bits)
-        for count in (None, 3, 2, 1):
-            model = LCGPRGNN(*sizes, dropout=0.5, sampled_hops=count)
-            name = f"LCGPRGNN, hops: {count or 'all 6'}"
-            calls[name, bits] = lc_epoch(model, hops, data, bits)
-    times = by_turns(calls, args.runs)
-    for (name, bits), seconds in times.items():
-        print(
-            f"{name:21} {bits:9} {seconds:.3f} s per epoch: "
-            f"{times['GPRGNN', 'float32'] / seconds:.2f}x of GPRGNN in "
-            f"float32, {times['GPRGNN', bits] / seconds:.2f}x in {bits}"
-        )
+    """Print the epochs of epochs.py with drawn hops."""
+    options = Options(runs=args.runs, threads=args.threads, data=args.data)
+    print(hops_table(print_rows(drawn_hops(options))))
 
 
 def bench_hop_accuracy(args):
@@ -381,51 +316,6 @@ def bench_hop_accuracy(args):
                 f"validation {mean[0]:.2f} ({spread[0]:.2f}) "
                 f"test {mean[1]:.2f} ({spread[1]:.2f})", flush=True,
             )  # fmt: skip
-
-
-def precision_of(bits):
-    return torch.autocast("cpu", torch.bfloat16, enabled=bits == "bfloat16")
-
-
-def original_epoch(model, data, bits):
-    """Return what trains and validates an original for an epoch."""
-    graph = with_self_loops(data.graph)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-
-    def epoch():
-        model.train()
-        with precision_of(bits):
-            logits = model(graph, data.feat)[data.train].float()
-        optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(logits, data.labels[data.train]).backward()
-        optimizer.step()
-        model.eval()
-        with torch.no_grad(), precision_of(bits):
-            model(graph, data.feat)
-
-    return epoch
-
-
-def lc_epoch(model, hops, data, bits):
-    """Return what trains and validates an LC version for an epoch."""
-    train = HopLoader(hops, data.train, data.labels, 4096, shuffle=True)
-    valid = HopLoader(hops, data.valid, data.labels, 16384)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-
-    def epoch():
-        model.train()
-        for batch, labels in train:
-            with precision_of(bits):
-                logits = model(None, batch).float()
-            optimizer.zero_grad(set_to_none=True)
-            F.cross_entropy(logits, labels).backward()
-            optimizer.step()
-        model.eval()
-        with torch.no_grad(), precision_of(bits):
-            for batch, _ in valid:
-                model(None, batch)
-
-    return epoch
 
 
 # Accuracy

@@ -1,6 +1,6 @@
 """Measure how long lc_transform takes, and what its precomputation costs.
 
-    python benchmarks/transform.py [--runs 3] [--arxiv FILE] [--only drift]
+    python benchmarks/transform.py [--runs 3] [--only drift]
 
 The first table has the seconds to transform models of 3 layers and GCNII of 32
 layers. The second one compares precomputing the inputs of an automatic LC
@@ -11,13 +11,27 @@ ogbn-arxiv's graph, before training.
 
 import argparse
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from functools import partial
 
 import dgl_lc  # isort: skip  # noqa: F401  # makes DGL importable
 import dgl
 import torch
 import torch.nn.functional as F
 from dgl.nn import APPNPConv, GCN2Conv, GraphConv, SAGEConv
+from measure import fastest, seconds_of
+from section import (
+    OURS,
+    Options,
+    Row,
+    Section,
+    add_options,
+    format_value,
+    options_of,
+    print_rows,
+    row,
+    value,
+)
 from torch import nn
 
 from dgl_lc import lc_transform
@@ -89,20 +103,24 @@ class JKNet(nn.Module):
         return self.out(torch.cat([h1, h2], dim=1))
 
 
-def best_of(runs, call):
-    """Return the minimum seconds of some runs, and the last result."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        found = call()
-        times.append(time.perf_counter() - start)
-    return min(times), found
+#: Nodes of the generated graph, by the size of the run; it has ten times as
+#: many edges, and self-loops.
+NODES = {"tiny": 500, "default": 200_000, "all": 200_000}
+COLUMNS = 128
 
 
-def bench_times(g, x, runs):
-    """Print the seconds to transform each model."""
-    print("\n## Seconds to transform", flush=True)
-    sizes = x.shape[1], 256, 40
+def make_graph(options: Options) -> tuple[dgl.DGLGraph, torch.Tensor]:
+    """Return a generated graph and features."""
+    torch.manual_seed(0)
+    nodes = NODES[options.size]
+    graph = dgl.add_self_loop(power_law_graph(nodes, 10 * nodes))
+    return graph, torch.randn(nodes, COLUMNS)
+
+
+def times(options: Options) -> Iterator[Row]:
+    """Yield the seconds to transform each model."""
+    g, x = make_graph(options)
+    sizes = COLUMNS, 256, 40
     models = {
         "GCN, 3 layers": originals.GCN(*sizes, num_layers=3, dropout=0.5),
         "JKNet, 3 layers": originals.JKNet(*sizes, num_layers=3, dropout=0.5),
@@ -111,50 +129,85 @@ def bench_times(g, x, runs):
         "APPNP, K=10": APPNP(*sizes),
         "GCNII, 32 layers": GCNII(*sizes, num_layers=32),
     }
+    if options.size == "tiny":
+        del models["GCNII, 32 layers"]
     for name, model in models.items():
-        seconds, lc = best_of(runs, lambda m=model: lc_transform(m, g, x))
-        print(
-            f"{name:25} {seconds:6.2f} s, {len(lc.inputs)} inputs", flush=True
+        inputs = len(lc_transform(model, g, x).inputs)
+        seconds = min(
+            seconds_of(partial(lc_transform, model, g, x))
+            for _ in range(options.runs)
         )
+        yield row(
+            name, OURS, "transform", seconds, "s", runs=options.runs,
+            inputs=inputs,
+        )  # fmt: skip
 
 
-def bench_precompute(g, x, runs):
-    """Print the seconds to precompute the inputs of each LC version."""
-    print(
-        f"\n## Precomputation: {g.num_nodes():,} nodes, {g.num_edges():,} "
-        f"edges, {x.shape[1]} columns, minimum of {runs} runs",
-        flush=True,
-    )
-    sizes = x.shape[1], 256, 40
+def times_table(rows: list[Row]) -> str:
+    """Make a table of the seconds, and the number of inputs."""
+    lines = ["| model | seconds | inputs |", "| --- | --- | --- |"]
+    for r in rows:
+        lines.append(
+            f"| {r['case']} | {format_value(r['value'], r['unit'])} | "
+            f"{r['inputs']} |"
+        )
+    return "\n".join(lines)
+
+
+def precompute(options: Options) -> Iterator[Row]:
+    """Yield the seconds to precompute the inputs of each LC version."""
+    g, x = make_graph(options)
+    sizes = COLUMNS, 256, 40
     cases = {
         "GCN, 2 layers": (originals.GCN(*sizes), [2]),
         "JKNet, 3 layers": (originals.JKNet(*sizes, num_layers=3), [1, 2, 3]),
         "GPRGNN, K=5": (originals.GPRGNN(*sizes, K=5), [0, 1, 2, 3, 4, 5]),
     }
-    for name, (model, hops) in cases.items():
+    for case, (model, hops) in cases.items():
         lc = lc_transform(model, g, x)
+        calls = {
+            "lc.precompute": partial(lc.precompute, g, x, progress=False),
+            "block_aggregate": partial(
+                block_aggregate, g, x, hops[-1], hops=hops, self_loop=False,
+                progress=False,
+            ),
+        }  # fmt: skip
+        expected: list[torch.Tensor] | None = None
+        for name, call in calls.items():
+            seconds, found = fastest(call, options.runs, by_size)
+            for one, other in zip(found, expected or found, strict=True):
+                torch.testing.assert_close(one, other)
+            expected = found
+            yield row(case, name, "precompute", seconds, "s", runs=options.runs)
 
-        def ours(lc=lc):
-            return lc.precompute(g, x, progress=False)
 
-        def engine(hops=hops):
-            return block_aggregate(
-                g, x, hops[-1], hops=hops, self_loop=False, progress=False
-            )
+def by_size(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return inputs in an order that does not depend on their names."""
+    return sorted(inputs, key=lambda rows: rows.norm().item())
 
-        ours(), engine()
-        pairs = [(*best_of(1, ours), *best_of(1, engine)) for _ in range(runs)]
-        _, inputs, _, expected = pairs[-1]
-        by_size = sorted(inputs, key=lambda rows: rows.norm().item())
-        wanted = sorted(expected, key=lambda rows: rows.norm().item())
-        for one, other in zip(by_size, wanted, strict=True):
-            torch.testing.assert_close(one, other)
-        mine, peer = min(p[0] for p in pairs), min(p[2] for p in pairs)
-        print(
-            f"{name:25} {mine:.3f} s, block_aggregate {peer:.3f} s: "
-            f"{mine / peer:.2f}x",
-            flush=True,
-        )
+
+def precompute_table(rows: list[Row]) -> str:
+    """Make a table of the seconds of both, and their ratio."""
+    names = list(dict.fromkeys(r["name"] for r in rows))
+    lines = [f"| | {' | '.join(names)} | ratio |", "| --- " * 4 + "|"]
+    for case in dict.fromkeys(r["case"] for r in rows):
+        seconds = [value(rows, case=case, name=name) for name in names]
+        cells = " | ".join(format_value(s, "s") for s in seconds)
+        lines.append(f"| {case} | {cells} | {seconds[0] / seconds[1]:.2f} |")
+    return "\n".join(lines)
+
+
+SECTIONS_OF_BENCH = {
+    "transform": Section(
+        times, {"transform": times_table}, minutes=1, only_all=True
+    ),
+    "transform_precompute": Section(
+        precompute,
+        {"transform-precompute": precompute_table},
+        minutes=1,
+        only_all=True,
+    ),
+}
 
 
 def show_drift(file):
@@ -175,41 +228,22 @@ def show_drift(file):
     print(f"measured in {time.perf_counter() - start:.1f} s")
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--runs", type=int, default=3,
-        help="number of timed runs of each (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--threads", type=int, default=2,
-        help="number of threads (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--nodes", type=int, default=200_000,
-        help="nodes of the generated graph (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--arxiv", type=Path, help="npz file with ogbn-arxiv's edges "
-        "(default: ../shared/data/ogbn_arxiv.npz beside the repository)",
-        default=Path(__file__).parents[2] / "shared/data/ogbn_arxiv.npz",
-    )  # fmt: skip
     tables = ("times", "precompute", "drift")
     parser.add_argument(
         "--only", choices=tables, help="the only table to be printed"
     )
+    add_options(parser)
     args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
-    if args.only != "drift":
-        g = dgl.add_self_loop(power_law_graph(args.nodes, 10 * args.nodes))
-        x = torch.randn(args.nodes, 128)
-        if args.only != "precompute":
-            bench_times(g, x, args.runs)
-        if args.only != "times":
-            bench_precompute(g, x, args.runs)
+    options = options_of(args)
+    torch.set_num_threads(options.threads)
+    if args.only in (None, "times"):
+        print(times_table(print_rows(times(options))))
+    if args.only in (None, "precompute"):
+        print(precompute_table(print_rows(precompute(options))))
     if args.only in (None, "drift"):
-        show_drift(args.arxiv)
+        show_drift(options.data / "ogbn_arxiv.npz")
 
 
 if __name__ == "__main__":

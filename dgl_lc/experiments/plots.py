@@ -22,10 +22,12 @@ def accuracy_over_time(
 ) -> None:
     """Draw the validation accuracy over time, precomputation included.
 
-    An LC version has the colour of its original and a solid line.
+    An LC version has the colour of its original and a solid line. Of the runs
+    of one model, all but the first are drawn lightly.
     """
     figure, axes = _figure(7, 4.5)
     names = {r.name for r in results}
+    drawn: set[str] = set()
     colours: dict[str, str] = {}
     for result in results:
         family = result.name.removeprefix("LC")
@@ -40,8 +42,10 @@ def accuracy_over_time(
             linestyle="--" if original else "-",
             # A line through one point cannot be seen.
             marker="o" if len(history) == 1 else None,
-            label=result.name,
+            label=None if result.name in drawn else result.name,
+            alpha=0.3 if result.name in drawn else 1.0,
         )
+        drawn.add(result.name)
     axes.set_ylabel("validation accuracy (%)")
     _save_course(figure, axes, path, title)
 
@@ -218,7 +222,14 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 def _save_course(figure: Any, axes: Any, path: Path, title: str) -> None:
     """Label the axes of a figure over time, and save it."""
+    # Importing matplotlib takes a second, so that only figures do it.
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
+
     axes.set_xscale("log")
+    # 0.2, 0.5, 1 and not powers of ten, whose labels run into each other.
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("seconds (precomputation and training)")
     if title:
         axes.set_title(title)

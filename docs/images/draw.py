@@ -11,6 +11,20 @@ from torch import nn
 import dgl_lc
 
 
+class GCN(nn.Module):
+    """The example of the README."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = GraphConv(128, 64)
+        self.conv2 = GraphConv(64, 8)
+
+    def forward(self, g: dgl.DGLGraph, x: torch.Tensor) -> torch.Tensor:
+        """Compute the classes' scores of all nodes."""
+        h = F.dropout(F.relu(self.conv1(g, x)), 0.5, self.training)
+        return self.conv2(g, h)
+
+
 class JKNet(nn.Module):
     """The example of docs/lc_transform.md."""
 
@@ -30,8 +44,11 @@ class JKNet(nn.Module):
 def draw(folder: Path) -> list[Path]:
     """Draw all pictures into a folder."""
     g = dgl.add_self_loop(dgl.rand_graph(1000, 5000))
-    lc = dgl_lc.lc_transform(JKNet(), g, torch.randn(1000, 8))
-    return [lc.draw(folder / "jknet.svg")]
+    drawn = []
+    for model, columns in ((GCN(), 128), (JKNet(), 8)):
+        lc = dgl_lc.lc_transform(model, g, torch.randn(1000, columns))
+        drawn.append(lc.draw(folder / f"{type(model).__name__.lower()}.svg"))
+    return drawn
 
 
 if __name__ == "__main__":

@@ -205,6 +205,20 @@ def estimate(
     )  # fmt: skip
 
 
+def hop_seconds(plan: Plan) -> float:
+    """Estimate the seconds of the hops for a graph that is not at hand.
+
+    The sample has random edges, so that rows are gathered from all over the
+    memory: edges of a real graph are rarely worse.
+    """
+    row = plan.column_width * plan.work.itemsize
+    nodes = max(1, min(plan.work.num_nodes, (_ROWS_BYTES // 4) // row))
+    edges = min(plan.work.num_edges, (_GATHERED_BYTES // 4) // row)
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(0, nodes, (2, edges))
+    return _hops(plan, _Sample.of(source, target, nodes)).seconds
+
+
 def _existing(folder: Path) -> Path:
     folder = folder.absolute()
     while not folder.is_dir():

@@ -1,6 +1,6 @@
 """The scripts of benchmarks/: all can be started, and one runs."""
 
-import importlib.util
+import doctest
 import json
 import sys
 from pathlib import Path
@@ -10,31 +10,16 @@ import pytest
 from dgl_lc.data import power_law_graph
 from dgl_lc.experiments.results_folder import ResultsFolder
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(path.stem for path in BENCHMARKS.glob("*.py"))
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """Load a script by its name, as Python does when it is run."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    # One script imports another by a name that other modules may have.
-    monkeypatch.delitem(sys.modules, "peers", raising=False)
-
-    def load(name):
-        path = BENCHMARKS / f"{name}.py"
-        spec = importlib.util.spec_from_file_location(f"benchmark_{name}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    yield load
-    sys.modules.pop("peers", None)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_finds_what_it_imports(script, name):
-    script(name)
+    found = doctest.testmod(
+        script(name), optionflags=doctest.NORMALIZE_WHITESPACE
+    )
+    assert found.failed == 0
 
 
 def test_fresh_graphs_give_rows_and_parts(script, monkeypatch, tmp_path):
