@@ -122,6 +122,7 @@ def warm_graphs() -> None:
     """Read graphs of each format and type of ids, in each way."""
     import sys
 
+    import numpy as np
     import torch
 
     from ..precompute import block_aggregate
@@ -139,7 +140,9 @@ def warm_graphs() -> None:
                 ):  # fmt: skip
                     block_aggregate(g, feat, 2, progress=False, **options)
             edges = InEdges(g)
-            # With little memory; then its name, and the ways of a store.
+            # As with little memory; then as for a store.
+            marks = np.zeros(64, np.uint8)
+            edges.mark_sources(np.zeros(1, np.int32), marks, marks)
             edges.load(0)
             edges.key()
             edges.check_edge_ids()
@@ -151,7 +154,7 @@ def warm_files() -> None:
     import numpy as np
     import torch
 
-    from ..data import DiskData, prepare
+    from ..data import DiskData, build_disk_graph, prepare
     from ..precompute import block_aggregate, open_store
 
     with tempfile.TemporaryDirectory() as name:
@@ -175,6 +178,12 @@ def warm_files() -> None:
             )  # fmt: skip
             store = open_store(folder / f"{kind}_hops")
             store.rows(torch.arange(8))
+        np.save(folder / "edges.npy", edges)
+        np.save(folder / "weights.npy", np.ones(64, np.float32))
+        build_disk_graph(
+            folder / "edges.npy", 64, folder / "weighted",
+            weights=folder / "weights.npy", progress=False,
+        )  # fmt: skip
 
 
 def _graph(num_nodes: int) -> Any:

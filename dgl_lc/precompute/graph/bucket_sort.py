@@ -192,12 +192,12 @@ def sort_bucket(
         indptr[low + row + 1] = place
     wanted = len(loops) > 0
     for e in range(begin, end):
-        row = np.int64(pairs[e] >> np.uint64(32))
+        v = np.int64(pairs[e] >> np.uint64(32))
         u = np.int64(pairs[e] & np.uint64(0xFFFFFFFF))
-        place = cursor[row]
+        place = cursor[v]
         if place >= end:
             continue
-        cursor[row] = place + 1
+        cursor[v] = place + 1
         indices[place] = u
-        if wanted and u == low + row:
+        if wanted and u == low + v:
             loops[u] += 1
