@@ -40,7 +40,7 @@ def _read(app: Sphinx, name: str, content: list[str]) -> None:
             if str(path) == file:
                 return f"[{text}]({page}.md{anchor})"
         if not app.config.repository_url:
-            named = text.strip("`") in (str(path), target)
+            named = text.strip("`").rstrip("/") in (str(path), target)
             return f"`{path}`" if named else f"{text} (`{path}`)"
         kind = "tree" if (root / path).is_dir() else "blob"
         url = f"{app.config.repository_url}/{kind}/main/{path}"
