@@ -31,7 +31,7 @@ def parse_args():
         help="number of nodes of the graph (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--epochs", type=int, default=50,
+        "--epochs", type=int, default=60,
         help="maximum number of epochs (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(

@@ -35,8 +35,8 @@ class Settings:
 
 #: What ``python benchmarks/demo_parameters.py`` found for GCN and SGC, on
 #: another graph of the same kind: the best mean validation accuracy of a
-#: family's models. Those of the other families are still to be searched; they
-#: are the middle of what the command tries.
+#: family's models. The other families have not been searched yet: they have
+#: values that the command tries.
 SETTINGS: dict[str, Settings] = {
     "GCN": Settings(0.003, 1e-5, {"dropout": 0.5}),
     "JKNet": Settings(0.01, 1e-3, {"dropout": 0.5}),
