@@ -13,12 +13,11 @@ import itertools
 import sys
 import warnings
 
-from dgl_lc.experiments.demo_settings import FAMILIES, demo_task
+from dgl_lc.experiments.demo_settings import FAMILIES, SETTINGS, demo_task
 from dgl_lc.experiments.train_one import train_model
 
 RATES = (0.003, 0.01, 0.03)
 DECAYS = (1e-5, 1e-3)
-DROPOUT = 0.5
 
 
 def parse_args():
@@ -45,7 +44,7 @@ def parse_args():
 def search(family, data, args):
     """Train a family's models with all parameters; return the best ones."""
     found = {}
-    options = {} if family == "SGC" else {"dropout": DROPOUT}
+    options = SETTINGS[family].options
     for lr, decay in itertools.product(RATES, DECAYS):
         scores, seconds = [], 0.0
         for name in FAMILIES[family]:

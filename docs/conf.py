@@ -55,17 +55,23 @@ html_show_sourcelink = False
 mathjax_path = "tex-svg-full.js"
 mathjax3_config = {"svg": {"fontCache": "global"}}
 
-#: Where files of the repository are on the web, as the metadata say.
+#: Where files of the repository are on the web, as the metadata say; empty as
+#: long as they do not say it.
 repository_url = next(
-    entry.split(", ")[1]
-    for entry in metadata.metadata("dgl-lc").get_all("Project-URL") or []
-    if entry.startswith("Source, ")
+    (
+        entry.split(", ")[1]
+        for entry in metadata.metadata("dgl-lc").get_all("Project-URL") or []
+        if entry.startswith("Source, ")
+    ),
+    "",
 )
-html_theme_options = {
-    "source_repository": repository_url,
-    "source_branch": "main",
-    "source_directory": "docs/",
-}
+html_theme_options = {}
+if repository_url:
+    html_theme_options = {
+        "source_repository": repository_url,
+        "source_branch": "main",
+        "source_directory": "docs/",
+    }
 
 
 sphinx_gallery_conf = {

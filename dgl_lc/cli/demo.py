@@ -17,10 +17,10 @@ def add_command(commands: Commands) -> None:
     """Add the command's parser."""
     parser = commands.add_parser("demo")
     add = parser.add_argument
-    add("--nodes", type=count, default=20_000,
+    add("--nodes", type=count, default=15_000,
         help="number of nodes of the generated graph "
         "(default: %(default)s)")  # fmt: skip
-    add("--epochs", type=count, default=100,
+    add("--epochs", type=count, default=60,
         help="maximum number of epochs per model "
         "(default: %(default)s)")  # fmt: skip
     add("--hid-feats", type=count, default=128,

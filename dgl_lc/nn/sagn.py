@@ -44,8 +44,7 @@ class SAGN(WeighsHops):
     0.001, without weight decay. Their hop features are means over
     neighbours, ``norm="right", self_loop=False``, and edges of
     ogbn-papers100M go in both directions. Their label model, of four layers,
-    reads the last of 9 to 14 hops; see
-    :class:`~dgl_lc.nn.label_branch.LabelBranch` for ours.
+    reads the last of 9 to 14 hops; ours is that of ``label_feats``.
 
     Parameters
     ----------

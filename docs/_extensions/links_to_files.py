@@ -1,7 +1,8 @@
 """Pages of the site whose links work on GitHub as well.
 
-A link to a file outside of docs/ leads to the repository on the web. Files of
-the repository's root, such as CONTRIBUTING.md, are pages of the site.
+A link to a file outside of docs/ leads to the repository on the web, or is its
+path as long as the metadata do not say where that is. Files of the
+repository's root, such as CONTRIBUTING.md, are pages of the site.
 """
 
 import re
@@ -14,7 +15,7 @@ from sphinx.errors import ExtensionError
 #: Pages whose content is a file of the root.
 PAGES = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}
 
-_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+_LINK = re.compile(r"\[([^][]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def _read(app: Sphinx, name: str, content: list[str]) -> None:
@@ -28,19 +29,22 @@ def _read(app: Sphinx, name: str, content: list[str]) -> None:
         folder = PurePosixPath()
 
     def relink(found: re.Match) -> str:
-        target, anchor = found[1], found[2] or ""
+        text, target, anchor = found[1], found[2], found[3] or ""
         path = _normal(folder / target)
         if not (root / path).exists():
             raise ExtensionError(f"{name}: {target} does not exist")
         if path.parts[:1] == ("docs",):
             up = "../" * name.count("/")
-            return f"]({up}{path.relative_to('docs')}{anchor})"
+            return f"[{text}]({up}{path.relative_to('docs')}{anchor})"
         for page, file in PAGES.items():
             if str(path) == file:
-                return f"]({page}.md{anchor})"
+                return f"[{text}]({page}.md{anchor})"
+        if not app.config.repository_url:
+            named = text.strip("`").rstrip("/") in (str(path), target)
+            return f"`{path}`" if named else f"{text} (`{path}`)"
         kind = "tree" if (root / path).is_dir() else "blob"
         url = f"{app.config.repository_url}/{kind}/main/{path}"
-        return f"]({url}{anchor})"
+        return f"[{text}]({url}{anchor})"
 
     content[0] = _LINK.sub(relink, content[0])
 
