@@ -163,7 +163,8 @@ class StoreWriter:
                 type(done) is int
                 and 0 <= done <= last
                 and turn in (0, 1)
-                and (entry.dtype, entry.shape) == (np.uint64, self.shape[:1])
+                and entry.dtype == np.dtype(np.uint64)
+                and entry.shape == self.shape[:1]
             )
             if not good:
                 raise ValueError("it contradicts itself")

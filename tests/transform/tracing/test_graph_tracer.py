@@ -1,5 +1,8 @@
 """Edge features of derived graphs."""
 
+import sys
+import types
+
 import dgl
 import pytest
 import torch
@@ -11,6 +14,7 @@ from transform.zoo import (
     features,
     model_of,
     random_graph,
+    transform_body,
     weighted_graph,
 )
 
@@ -173,3 +177,21 @@ def test_a_branch_on_a_tensor_that_is_not_followed_is_refused():
         lc_transform(model_of(body), random_graph(), features())
     assert caught.value.code == "LC022"
     assert caught.value.problems[0].text.startswith("return 2 * h if")
+
+
+def test_functions_are_followed_under_the_names_of_the_users_modules(
+    monkeypatch,
+):
+    """``from dgl import reverse`` is another name of the same function."""
+    user = types.ModuleType("module_of_a_user")
+    user.reverse = dgl.reverse
+    monkeypatch.setitem(sys.modules, "module_of_a_user", user)
+
+    def inputs(of):
+        lc = transform_body(
+            lambda self, g, x: self.conv(of.reverse(g), self.fc(x))
+        )
+        return list(map(str, lc.inputs))
+
+    assert inputs(user) == inputs(dgl)
+    assert user.reverse is dgl.reverse
