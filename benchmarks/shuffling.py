@@ -28,7 +28,7 @@ from dgl_lc.data import load
 from dgl_lc.hops import HopFeatures
 from dgl_lc.nn import LCGCN
 from dgl_lc.training import fit, predict
-from dgl_lc.training.chunk_order import Chunks
+from dgl_lc.training.chunk_order import RowChunks
 
 #: Batch size, epochs and learning rate for each graph.
 GRAPHS = {
@@ -46,7 +46,7 @@ def ways(count, batch):
     return {
         "full": "full",
         **{
-            name: Chunks(max(1, mixed // chunks), mixed)
+            name: RowChunks(max(1, mixed // chunks), mixed)
             for name, chunks in CHUNKS_IN_A_BUFFER.items()
         },
     }

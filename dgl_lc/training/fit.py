@@ -20,7 +20,7 @@ from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 from .consistency import Consistency, check_consistency
 from .decide_shuffle import decide_shuffle
 from .description import describe_run
@@ -67,7 +67,7 @@ def fit(
     clip_norm: float | None = None,
     precision: str = "fp32",
     consistency: Consistency | None = None,
-    shuffle: str | Chunks = "auto",
+    shuffle: str | RowChunks = "auto",
     shuffle_buffer: int | str | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
@@ -385,7 +385,7 @@ def _training_source(
     precision: str,
     consistency: Consistency | None,
     unlabelled: torch.Tensor | None,
-    shuffle: str | Chunks,
+    shuffle: str | RowChunks,
 ) -> tuple[Source, int]:
     """Make the steps of training; return them and their number."""
     passes = consistency is not None
