@@ -7,6 +7,10 @@ epoch on batches that were gathered beforehand, of the same epoch through
 HopLoader, which gathers shuffled rows from memory, and of one whose batches
 are gathered ahead by a thread. They take turns; the figures are minima. An
 epoch of a slow model has fewer batches than one of a quick model.
+
+With --cpu-time: the processor time of a batch through the loader and of a
+step of the model, each in one thread. Their ratio is what the loader adds, and
+other programs on the machine hardly change it.
 """
 
 import argparse
@@ -93,6 +97,44 @@ def measure(
                 }  # fmt: skip
 
 
+def measure_cpu(models=tuple(MODELS), batches=4, size=4096, runs=3):
+    """Yield the processor time of a batch and of a step for each model."""
+    torch.set_num_threads(1)
+    nodes = batches * size
+    ids = torch.arange(nodes)
+    g = dgl.to_bidirected(dgl.graph((ids, (ids + 1) % nodes)))
+    x = torch.randn(nodes, COLUMNS)
+    labels = torch.randint(CLASSES, (nodes,))
+
+    def least(call, count=1):
+        found = []
+        for _ in range(runs + 1):
+            start = time.thread_time()
+            call()
+            found.append(time.thread_time() - start)
+        return min(found[1:]) / count
+
+    for name in models:
+        model = MODELS[name]()
+        loader = HopLoader(
+            model.precompute(g, x), ids, labels, size, shuffle=True
+        )
+        optimizer = torch.optim.Adam(model.parameters())
+        given = next(iter(loader))
+        loading = least(lambda own=loader: [0 for _ in own], batches)
+        for precision in ("fp32", "bf16"):
+            args = model, optimizer, precision, *given
+            for what, seconds in (
+                ("a step", least(lambda a=args: step(*a))),
+                ("the loader", loading),
+            ):
+                yield {
+                    "case": f"{name}, {precision}", "name": what,
+                    "what": "processor time of a batch", "value": seconds,
+                    "unit": "s", "runs": runs,
+                }  # fmt: skip
+
+
 def step(model, optimizer, precision, batch, y):
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         logits = model(None, batch)
@@ -170,6 +212,16 @@ def lines(rows):
             )
 
 
+def cpu_lines(rows):
+    """Say what the loader adds, in processor time."""
+    for one, other in zip(*[iter(rows)] * 2, strict=True):
+        spent, more = one["value"], other["value"]
+        yield (
+            f"{one['case']:15} a step {1000 * spent:.1f} ms, the loader "
+            f"{1000 * more:.2f} ms: {1 + more / spent:.3f}x"
+        )
+
+
 def keep(rows, kept):
     for found in rows:
         kept.append(found)
@@ -193,6 +245,8 @@ def main():
     add("--stored", type=Path, metavar="FOLDER",
         help="folder of stores to write and read, which are in the page cache "
         "then (default: rows are in memory)")  # fmt: skip
+    add("--cpu-time", action="store_true",
+        help="measure processor time instead")  # fmt: skip
     add("--json", type=Path, help="file to write the rows to")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -208,7 +262,11 @@ def main():
         args.models, args.batches, args.batch_size, runs=args.runs,
         out=args.stored,
     )  # fmt: skip
-    for text in lines(keep(found, rows)):
+    texts = lines(keep(found, rows))
+    if args.cpu_time:
+        found = measure_cpu(args.models, size=args.batch_size, runs=args.runs)
+        texts = cpu_lines(keep(found, rows))
+    for text in texts:
         print(text, flush=True)
     if args.json is not None:
         args.json.write_text(json.dumps(rows, indent=1))

@@ -29,12 +29,12 @@ from dgl_lc.data import load
 from dgl_lc.hops import HopFeatures
 from dgl_lc.nn import LCGCN
 from dgl_lc.training import fit, predict
-from dgl_lc.training.chunk_order import Chunks
+from dgl_lc.training.chunk_order import RowChunks
 
 #: Batch size, epochs and learning rate for each graph.
 GRAPHS = {
-    "ogbn_arxiv": (512, 12, 0.003),
-    "amazon_computers": (64, 30, 0.005),
+    "ogbn_arxiv": (512, 6, 0.005),
+    "amazon_computers": (128, 10, 0.01),
 }
 #: The part of the training rows that is mixed at a time.
 MIXED = 0.02
@@ -47,7 +47,7 @@ def ways(count, batch):
     return {
         "full": "full",
         **{
-            name: Chunks(max(1, mixed // chunks), mixed)
+            name: RowChunks(max(1, mixed // chunks), mixed)
             for name, chunks in CHUNKS_IN_A_BUFFER.items()
         },
     }

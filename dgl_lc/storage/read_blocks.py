@@ -34,7 +34,15 @@ _TOGETHER = 1 << 18
 
 
 @jit
-def gather_checked(values, starts, which, factors, columns, checksums, out):
+def gather_checked(
+    values: np.ndarray,
+    starts: np.ndarray,
+    which: np.ndarray,
+    factors: np.ndarray,
+    columns: int,
+    checksums: np.ndarray,
+    out: np.ndarray,
+) -> None:
     """Copy rows of a block to a batch, hop after hop; add up checksums."""
     count = len(which)
     hops = len(factors) // columns

@@ -42,8 +42,8 @@ class BatchReader:
 
     def __init__(self, rows: NodeRows, pinned: bool = False):
         self._rows, self._pinned = rows, pinned
-        #: Whether a thread gathers batches one by one. From memory the model
-        #: needs all cores more: see docs/memory_and_disk.md.
+        #: Whether threads read and gather. From memory a batch takes a few
+        #: percent of a step.
         self.in_thread = rows.on_disk and not rows.requires_grad
         self._buffers = Buffers()
         # Kept from one iteration to the next. Two at once have their own.

@@ -1,6 +1,6 @@
 """An order of samples that a disk reads in large pieces.
 
-Samples that lie together are a chunk. Chunks are shuffled, as many as a
+Samples that lie together are a chunk. RowChunks are shuffled, as many as a
 buffer holds are read, and the samples in the buffer are shuffled again.
 """
 
@@ -10,7 +10,7 @@ import torch
 
 #: Bytes of rows that lie together.
 _CHUNK = 1 << 20
-#: Chunks in a buffer, at least.
+#: RowChunks in a buffer, at least.
 _LEAST_CHUNKS = 32
 #: The part of half a buffer that rows fill: the rest is for whole pages.
 _FILLED = 0.96
@@ -19,7 +19,7 @@ _PLACES = 64
 
 
 @dataclass(frozen=True)
-class Chunks:
+class RowChunks:
     """How samples are shuffled in chunks.
 
     Attributes
@@ -34,14 +34,14 @@ class Chunks:
     mixed: int
 
     @classmethod
-    def of(cls, row_bytes: int, buffer: int, batch: int) -> "Chunks":
+    def of(cls, row_bytes: int, buffer: int, batch: int) -> "RowChunks":
         """Choose sizes for rows of so many bytes.
 
         One half of the buffer is read while batches are taken from the other
         one. It holds whole batches, at least one.
 
-        >>> Chunks.of(2048, 2**30, 4096)
-        Chunks(rows=512, mixed=241664)
+        >>> RowChunks.of(2048, 2**30, 4096)
+        RowChunks(rows=512, mixed=241664)
         """
         fits = int(_FILLED * (buffer // 2) // (row_bytes + _PLACES))
         mixed = max(1, fits // batch) * batch
@@ -52,11 +52,11 @@ class Chunks:
         return f"chunks of {self.rows:,}, of which {self.mixed:,} rows mix"
 
     @classmethod
-    def parse(cls, text: str) -> "Chunks | None":
+    def parse(cls, text: str) -> "RowChunks | None":
         """Read what ``str`` has written; None if it is something else.
 
-        >>> Chunks.parse(str(Chunks(512, 249856)))
-        Chunks(rows=512, mixed=249856)
+        >>> RowChunks.parse(str(RowChunks(512, 249856)))
+        RowChunks(rows=512, mixed=249856)
         """
         words = text.replace(",", "").split()
         try:
@@ -71,7 +71,7 @@ class Chunks:
     ) -> torch.Tensor:
         """Return an order of samples whose rows have these places.
 
-        >>> order = Chunks(2, 4).order(torch.arange(6), torch.Generator())
+        >>> order = RowChunks(2, 4).order(torch.arange(6), torch.Generator())
         >>> sorted(order.tolist())
         [0, 1, 2, 3, 4, 5]
         """

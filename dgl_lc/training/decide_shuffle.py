@@ -8,7 +8,7 @@ import psutil
 from .._common.bytes import format_bytes
 from ..node_rows import NodeRows
 from .checkpoint import Checkpoint
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 from .shuffling import choose_chunks
 from .together import Together
 
@@ -39,11 +39,11 @@ def decide_shuffle(
     together: Together | None,
     rows: NodeRows,
     count: int,
-    shuffle: str | Chunks,
+    shuffle: str | RowChunks,
     buffer: int | str | None,
     batch_size: int,
     checkpoint: str | Path | None,
-) -> Chunks | None:
+) -> RowChunks | None:
     """Decide how a run shuffles, and log it; None is all rows together.
 
     Parameters
@@ -72,7 +72,7 @@ def decide_shuffle(
         chunks = choose_chunks(rows, shuffle, buffer, batch_size * size)
     elif known is not None:
         # A run that resumes does not look at the memory of the machine.
-        chunks = Chunks.parse(known.strip("'"))
+        chunks = RowChunks.parse(known.strip("'"))
         why = ", as the checkpoint says"
     elif not fits:
         chunks = choose_chunks(rows, "chunks", buffer, batch_size * size)
@@ -85,7 +85,7 @@ def decide_shuffle(
     return chunks
 
 
-def in_words(rows: NodeRows, count: int, chunks: Chunks | None) -> str:
+def in_words(rows: NodeRows, count: int, chunks: RowChunks | None) -> str:
     """Say where training rows are, and how they are shuffled."""
     where = "in memory"
     if rows.on_disk:

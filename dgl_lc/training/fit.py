@@ -20,7 +20,7 @@ from ..ranks.call import RankCall
 from ..ranks.group import find_ranks
 from .batch_norm import warn_of_local_norms
 from .checkpoint import Checkpoint
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 from .consistency import Consistency, check_consistency
 from .decide_shuffle import decide_shuffle
 from .description import describe_run
@@ -67,7 +67,7 @@ def fit(
     clip_norm: float | None = None,
     precision: str = "fp32",
     consistency: Consistency | None = None,
-    shuffle: str | Chunks = "auto",
+    shuffle: str | RowChunks = "auto",
     shuffle_buffer: int | str | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
@@ -162,7 +162,7 @@ def fit(
         "full" shuffles all training rows together; rows of a store are read
         one by one. "chunks" reads rows that lie together in a store at once,
         shuffles such chunks, and mixes the rows of many in a buffer: for a
-        store that is larger than memory, of which it reads 10 to 20 times as
+        store that is larger than memory, of which it reads about 9 times as
         many rows per second. "auto" (the default) takes "chunks" if the
         training rows lie in a store and take more than half of the memory
         that is available, and "full" if not; a run that resumes does as its
@@ -385,7 +385,7 @@ def _training_source(
     precision: str,
     consistency: Consistency | None,
     unlabelled: torch.Tensor | None,
-    shuffle: str | Chunks,
+    shuffle: str | RowChunks,
 ) -> tuple[Source, int]:
     """Make the steps of training; return them and their number."""
     passes = consistency is not None

@@ -10,7 +10,7 @@ from dgl import DGLError
 
 from ..node_rows import NodeRows
 from .batch_reader import Batch, BatchReader, batches_at_once
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 from .shuffling import choose_chunks
 from .targets import Targets, node_labels
 
@@ -89,7 +89,7 @@ class HopLoader:
         nids: torch.Tensor,
         labels: torch.Tensor | Targets | None = None,
         batch_size: int = 4096,
-        shuffle: bool | str | Chunks = False,
+        shuffle: bool | str | RowChunks = False,
         device: torch.device | str | None = None,
         *,
         seed: int = 0,

@@ -6,7 +6,7 @@ from dgl import DGLError
 
 from .._common.bytes import parse_bytes
 from ..node_rows import NodeRows
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 
 #: What ``fit`` may be given.
 CHOICES = ("auto", "full", "chunks")
@@ -18,7 +18,7 @@ def check_shuffle(
     shuffle: Any, buffer: int | str | None, full_graph: bool
 ) -> None:
     """Refuse an option of ``fit`` that is not known, or not used."""
-    if isinstance(shuffle, Chunks):
+    if isinstance(shuffle, RowChunks):
         return
     if full_graph and (shuffle == "chunks" or buffer is not None):
         raise DGLError(
@@ -48,15 +48,15 @@ def buffer_bytes(buffer: int | str | None) -> int:
 
 def choose_chunks(
     rows: NodeRows, shuffle: Any, buffer: int | str | None, batch: int
-) -> Chunks | None:
+) -> RowChunks | None:
     """Return how a loader shuffles in chunks; None if it does not.
 
     ``batch`` is the number of nodes of a batch of all ranks.
     """
-    if isinstance(shuffle, Chunks):
+    if isinstance(shuffle, RowChunks):
         return shuffle
     if isinstance(shuffle, str) and shuffle == "chunks":
-        return Chunks.of(rows.row_bytes, buffer_bytes(buffer), batch)
+        return RowChunks.of(rows.row_bytes, buffer_bytes(buffer), batch)
     if not isinstance(shuffle, bool) and shuffle != "full":
         raise DGLError(
             f"shuffle={shuffle!r} should be True, False, 'full' or 'chunks'."

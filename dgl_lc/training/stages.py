@@ -10,7 +10,7 @@ from torch import nn
 
 from ..label_recipe import LabelRecipe
 from ..nn.model import HopModel
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 from .confident_nodes import confident_nodes, nodes_without_label
 from .epochs import OnEpoch, copied
 from .fit import fit
@@ -128,7 +128,7 @@ class Stages:
         if options.get("shuffle", "auto") == "auto" and self._done:
             # As the first stage did, on whatever machine that was.
             known = self._done[0].get("shuffle", "full")
-            options["shuffle"] = Chunks.parse(known) or "full"
+            options["shuffle"] = RowChunks.parse(known) or "full"
             options.pop("shuffle_buffer", None)
 
         def report(row: dict[str, Any]) -> None:

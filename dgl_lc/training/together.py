@@ -11,7 +11,7 @@ from torch import nn
 from ..ranks.call import RankCall
 from ..ranks.collectives import Collectives
 from .batch_norm import synchronised
-from .chunk_order import Chunks
+from .chunk_order import RowChunks
 from .description import describe_shard
 from .loader import HopLoader, Inputs, as_rows
 from .pieces import PieceLoader, RangeLoader, SampleLoader, ShardLoader
@@ -99,7 +99,7 @@ class Together:
         batch_size: int,
         device: torch.device,
         seed: int,
-        shuffle: str | Chunks = "full",
+        shuffle: str | RowChunks = "full",
     ) -> HopLoader:
         """Make the batches of this rank; all ranks have as many."""
         rank, size = self._ranks.rank, self._ranks.size

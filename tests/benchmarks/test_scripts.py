@@ -72,6 +72,15 @@ def test_each_model_has_an_epoch_through_the_loader(script):
     json.dumps(rows)
 
 
+def test_the_loader_adds_processor_time(script, monkeypatch):
+    module = script("loader_overhead")
+    monkeypatch.setattr(module.torch, "set_num_threads", lambda count: None)
+    rows = list(module.measure_cpu(["SGC"], batches=2, size=16, runs=1))
+    (one, _) = module.cpu_lines(rows)
+    assert one.startswith("SGC, fp32")
+    assert len(rows) == 4
+
+
 def test_chunks_of_the_benchmark_are_a_part_of_what_is_mixed(script):
     full, default, largest, few = script("shuffling").ways(90_000, 512).items()
     assert full == ("full", "full")

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dgl_lc.training.chunk_order import Chunks
+from dgl_lc.training.chunk_order import RowChunks
 
 
 def order_of(places, chunks, seed=0):
@@ -21,7 +21,7 @@ SIZES = {"rows": st.integers(1, 40), "mixed": st.integers(1, 90)}
 def test_each_sample_comes_once_in_an_order_that_the_seed_fixes(
     places, rows, mixed
 ):
-    chunks = Chunks(rows, mixed)
+    chunks = RowChunks(rows, mixed)
     found = order_of(places, chunks, seed=3)
     assert sorted(found) == list(range(len(places)))
     assert order_of(places, chunks, seed=3) == found
@@ -29,7 +29,7 @@ def test_each_sample_comes_once_in_an_order_that_the_seed_fixes(
 
 @given(places=PLACES, **SIZES)
 def test_what_is_mixed_lies_in_few_chunks(places, rows, mixed):
-    chunks = Chunks(rows, mixed)
+    chunks = RowChunks(rows, mixed)
     found = order_of(places, chunks)
     ranked = torch.tensor(places).argsort(stable=True).tolist()
     chunk_of = {sample: rank // rows for rank, sample in enumerate(ranked)}
@@ -46,13 +46,13 @@ def test_what_is_mixed_lies_in_few_chunks(places, rows, mixed):
 
 
 def test_chunks_and_rows_within_them_are_shuffled():
-    found = torch.tensor(order_of(range(10_000), Chunks(10, 1000)))
+    found = torch.tensor(order_of(range(10_000), RowChunks(10, 1000)))
     first = found[:1000]
     # Rows of a window are from everywhere, and no chunk is left together.
     assert len((first // 1000).unique()) == 10
     together = (found[1:] - found[:-1]).abs() < 10
     assert float(together.float().mean()) < 0.05
-    seeds = [order_of(range(100), Chunks(10, 50), seed) for seed in range(5)]
+    seeds = [order_of(range(100), RowChunks(10, 50), seed) for seed in range(5)]
     assert len(set(map(tuple, seeds))) == 5
 
 
@@ -62,13 +62,13 @@ def test_chunks_and_rows_within_them_are_shuffled():
     batch=st.integers(1, 1 << 18),
 )
 def test_two_halves_fit_in_the_buffer(row_bytes, buffer, batch):
-    chunks = Chunks.of(row_bytes, buffer, batch)
+    chunks = RowChunks.of(row_bytes, buffer, batch)
     assert chunks.mixed % batch == 0
     assert 1 <= chunks.rows <= max(1, chunks.mixed // 32)
     # At least one batch has to be held.
     fits = 2 * chunks.mixed * row_bytes <= buffer
     assert fits or chunks.mixed == batch
-    assert Chunks.parse(str(chunks)) == chunks
+    assert RowChunks.parse(str(chunks)) == chunks
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_two_halves_fit_in_the_buffer(row_bytes, buffer, batch):
      "chunks of 3, of which 5 rows mix, and more"],
 )  # fmt: skip
 def test_other_words_name_no_chunks(text):
-    assert Chunks.parse(text) is None
+    assert RowChunks.parse(text) is None

@@ -22,7 +22,7 @@ from dgl_lc.storage import read_blocks
 from dgl_lc.storage.hop_store import StoredHops
 from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.training import HopLoader
-from dgl_lc.training.chunk_order import Chunks
+from dgl_lc.training.chunk_order import RowChunks
 from dgl_lc.training.pieces import PieceLoader
 
 N = 500
@@ -31,7 +31,7 @@ FEAT = make_features(N, 9)
 HOPS = block_aggregate(GRAPH, FEAT, 2)
 ROW = HOPS.row_bytes
 LABELS = torch.arange(N) % 7
-CHUNKS = Chunks(16, 120)
+CHUNKS = RowChunks(16, 120)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ IDS = st.lists(st.integers(0, N - 1), min_size=1, max_size=80)
 def test_every_sample_comes_once_with_its_rows_and_label(
     warm, ids, batch, rows, windows, shuffle, is_cold
 ):
-    chunks = Chunks(rows, windows * batch) if shuffle else False
+    chunks = RowChunks(rows, windows * batch) if shuffle else False
     before, warm.is_cold = warm.is_cold, is_cold
     try:
         loader = HopLoader(warm, ids, LABELS, batch, chunks, seed=5)
@@ -240,7 +240,7 @@ def test_ctrl_c_while_a_disk_is_read_ends_the_threads(warm, monkeypatch):
     start = time.monotonic()
     # All pieces would take 25 seconds.
     with pytest.raises(KeyboardInterrupt):
-        list(HopLoader(warm, range(N), None, N, Chunks(N, N)))
+        list(HopLoader(warm, range(N), None, N, RowChunks(N, N)))
     helper.join()
     assert time.monotonic() - start < 5
     assert not threads()
@@ -379,7 +379,7 @@ def test_half_precision_and_some_nodes_will_do(tmp_path, dtype, monkeypatch):
     expected = block_aggregate(GRAPH, FEAT, 2, **options)
     monkeypatch.setattr(read_blocks, "_TOGETHER", 1)
     for hops.is_cold in (False, True):
-        for batch in HopLoader(hops, nodes[:200], None, 7, Chunks(5, 35)):
+        for batch in HopLoader(hops, nodes[:200], None, 7, RowChunks(5, 35)):
             assert batch.dtype == dtype
             assert_close(batch.stack, expected.rows(batch.nodes).stack)
 
@@ -396,7 +396,7 @@ def test_inputs_of_several_filters_and_label_features_will_do(tmp_path):
         (with_labels(expected, labels), with_labels(expected, labels)),
     ):
         assert inputs.on_disk
-        for shuffle in (False, Chunks(16, 60)):
+        for shuffle in (False, RowChunks(16, 60)):
             loader = HopLoader(inputs, range(0, N, 2), None, 20, shuffle)
             seen = []
             for batch in loader:

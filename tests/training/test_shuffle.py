@@ -14,7 +14,7 @@ from dgl_lc.nn import LCGPRGNN
 from dgl_lc.training import decide_shuffle as module
 from dgl_lc.training import fit, self_train
 from dgl_lc.training.checkpoint import Checkpoint
-from dgl_lc.training.chunk_order import Chunks
+from dgl_lc.training.chunk_order import RowChunks
 
 #: Several buffers in an epoch of the 64 nodes of each batch.
 BUFFER = "8KiB"
@@ -196,7 +196,7 @@ def test_a_whole_graph_is_not_shuffled():
 
 
 def test_chunks_of_a_checkpoint_are_taken_as_they_are(store):
-    chunks = Chunks(3, 128)
+    chunks = RowChunks(3, 128)
     found, _ = run(store, 1, shuffle=chunks)
     assert found.shuffle == str(chunks)
     assert torch.is_tensor(store[1])
