@@ -91,9 +91,7 @@ def _read_in_order(words: np.ndarray, first: int, last: int) -> int:
     return total
 
 
-def _on_threads(
-    work: Callable[[int, int], Any], count: int, size: int
-) -> None:
+def _on_threads(work: Callable[[int, int], Any], count: int, size: int) -> None:
     """Let threads work on pieces of ``range(count)`` of about this size."""
     parts = ranges(count, max(1, count // size))
     run_parallel(lambda _, part: work(*parts[part]), len(parts))
