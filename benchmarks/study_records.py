@@ -19,8 +19,7 @@ from dgl_lc.experiments.results_folder import ResultsFolder, slug
 def pack(results: Path, folder: Path) -> None:
     """Write the records of each data set to one file."""
     found: dict[str, list[dict]] = {}
-    for path in sorted((results / "runs").glob("*.json")):
-        record = json.loads(path.read_text())
+    for record in ResultsFolder(results).all_runs():
         if "smooth" in record["key"]:
             found.setdefault(record["data"], []).append(record)
     folder.mkdir(parents=True, exist_ok=True)

@@ -129,6 +129,13 @@ class ResultsFolder:
         self.create()
         write_json(path, {**record, "key": key})
 
+    def all_runs(self) -> list[dict[str, Any]]:
+        """Return the records of all runs, each with its key."""
+        return [
+            read_json(path)
+            for path in sorted((self.folder / "runs").glob("*.json"))
+        ]
+
     def _path(self, folder: str, *names: str) -> Path:
         name = "--".join(slug(name) for name in names)
         return self.folder / folder / f"{name}.json"

@@ -25,7 +25,7 @@ from .results_folder import ResultsFolder, slug
 from .tables import save_table
 from .tasks import fingerprint_of, load_tasks, reduce_columns
 from .today_space import ENTRANTS, EVEN_TRIALS, Contest, contests
-from .today_tables import ablation_table, results_table, summary
+from .today_tables import ablation_table, results_table, spent, summary
 
 #: Stages of self-training, and the probabilities that are tried with the
 #: first seed.
@@ -271,3 +271,4 @@ def _save(runner: _Runner) -> None:
         path = folder / f"today-{kind}--{slug(name)}"
         print(f"\n{save_table(table, path)}", flush=True)
     print(f"\n{summary(found)}", flush=True)
+    print(spent(runner.today.results.all_runs(), name), flush=True)

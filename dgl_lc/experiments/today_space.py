@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 #: Values that are tried in all models that have the parameter. ``K`` is the
 #: last hop: the number of layers of LCGCN and LCJKNet.
 COMMON: dict[str, list[Any]] = {
-    "hid_feats": [128, 256, 64],
+    "hid_feats": [128, 64],
     "K": [3, 5, 8],
     "dropout": [0.2, 0.0, 0.5],
     "lr": [0.003, 0.01],

@@ -151,3 +151,17 @@ def summary(found: Sequence[Runs]) -> str:
             f"{spread(other.test)}; difference {points:+.2f} points"
         )
     return text
+
+
+def spent(records: Sequence[dict[str, Any]], data: str) -> str:
+    """Say how many trainings a data set had, and how long they computed.
+
+    >>> spent([{"data": "cora", "train_seconds": 7200.0}] * 2, "cora")
+    '2 trainings of cora, 4.0 CPU hours'
+    """
+    own = [record for record in records if record["data"] == data]
+    seconds = sum(
+        record["train_seconds"] + record.get("smooth_seconds", 0.0)
+        for record in own
+    )
+    return f"{len(own)} trainings of {data}, {seconds / 3600:.1f} CPU hours"
