@@ -33,8 +33,8 @@ from dgl_lc.training.chunk_order import RowChunks
 
 #: Batch size, epochs and learning rate for each graph.
 GRAPHS = {
-    "ogbn_arxiv": (512, 6, 0.005),
-    "amazon_computers": (128, 10, 0.01),
+    "ogbn_arxiv": (512, 4, 0.005),
+    "amazon_computers": (128, 8, 0.01),
 }
 #: The part of the training rows that is mixed at a time.
 MIXED = 0.02

@@ -79,3 +79,10 @@ def test_two_halves_fit_in_the_buffer(row_bytes, buffer, batch):
 )  # fmt: skip
 def test_other_words_name_no_chunks(text):
     assert RowChunks.parse(text) is None
+
+
+def test_chunks_lie_together_whatever_the_order_of_the_nodes():
+    places = torch.randperm(1000)
+    found = torch.tensor(order_of(places, RowChunks(100, 100)))
+    for window in found.split(100):
+        assert len((places[window] // 100).unique()) == 1
