@@ -65,10 +65,8 @@ def distances(row_bytes: int) -> tuple[int, int]:
     """Return how many entries ahead rows are asked for, into L2 and into L1.
 
     L1 takes few outstanding lines: asking for rows of 512 bytes there, alone
-    or after L2, is slower. Rows of 256 bytes are asked for twice, and
-    further ahead. Together that was 1.6 times faster, probably because the
-    processor takes lines that a reader waits for as the beginning of a longer
-    row, and reads on.
+    or after L2, is slower. Rows of 256 bytes are faster if they are asked
+    for twice, and further ahead; docs/benchmarks.md has what was tried.
     """
     if row_bytes > 256:
         return 16, 0
