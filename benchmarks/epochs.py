@@ -134,7 +134,7 @@ def precision_of(bits: str) -> torch.autocast:
 def original_epoch(
     model: nn.Module, data: NodeData, bits: str = "float32"
 ) -> Callable[[], None]:
-    """Return what trains and validates an original for an epoch."""
+    """Return a function that trains an original for one epoch."""
     graph = with_self_loops(data.graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=LR)
 
@@ -155,7 +155,7 @@ def original_epoch(
 def lc_epoch(
     model: nn.Module, hops: Any, data: NodeData, bits: str = "float32"
 ) -> Callable[[], None]:
-    """Return what trains and validates an LC version for an epoch."""
+    """Return a function that trains an LC version for one epoch."""
     train = HopLoader(hops, data.train, data.labels, 4096, shuffle=True)
     valid = HopLoader(hops, data.valid, data.labels, 16384)
     optimizer = torch.optim.Adam(model.parameters(), lr=LR)

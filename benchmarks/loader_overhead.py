@@ -234,7 +234,7 @@ def main():
     add("--models", nargs="+", choices=list(MODELS), default=list(MODELS),
         help="models to measure (default: all)")  # fmt: skip
     add("--batches", type=int, default=16,
-        help="batches of an epoch, at most (default: %(default)s)",
+        help="most batches per epoch (default: %(default)s)",
         )  # fmt: skip
     add("--batch-size", type=int, default=4096,
         help="nodes in a batch (default: %(default)s)")  # fmt: skip

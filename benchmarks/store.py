@@ -9,7 +9,7 @@ run it measures, in turns:
 
 - the sequential rate of the disk: the file is read in pieces of 4 MiB, through
   the page cache and past it, by one thread; the faster one counts;
-- an epoch of HopLoader with all rows, shuffled in chunks;
+- one epoch of HopLoader over all rows, shuffled in chunks;
 - batches of HopLoader with all rows shuffled together, with the next batch
   requested from the disk ahead of time, and without that;
 - predict of all rows by SGC, and write_predictions to an npy file;
@@ -91,7 +91,7 @@ def disk_rate(folder, direct):
 
 
 def epoch_rate(hops):
-    """Measure rows per second of an epoch that is shuffled in chunks."""
+    """Measure rows per second of one epoch, shuffled in chunks."""
     loader = HopLoader(
         hops, torch.arange(hops.shape[0]), batch_size=BATCH, shuffle="chunks"
     )

@@ -81,7 +81,7 @@ class Ours:
         return hops
 
     def batches(self, inputs: Any) -> Iterable:
-        """Make what gives the training batches of an epoch."""
+        """Return the training batches, shuffled again in each iteration."""
         return HopLoader(
             inputs, self.task.train, self.task.labels, BATCH, shuffle=True
         )
@@ -91,7 +91,7 @@ class Ours:
         return predict(self.model, inputs, self.task.test)
 
     def epoch(self, batches: Iterable) -> Stages:
-        """Train for an epoch."""
+        """Train for one epoch."""
         stages, source = Stages(), iter(batches)
         while True:
             with stages("loading"):
@@ -137,13 +137,20 @@ class Indexed(Ours):
                 hops.append(task.rows(h) if k in self.model.hops else None)
         return hops
 
+    def source(
+        self, inputs: list, ids: torch.Tensor, labels: torch.Tensor,
+        shuffle: bool,
+    ) -> Iterable:  # fmt: skip
+        """Return what gives batches of some nodes."""
+        return Slices(inputs, ids, labels, shuffle)
+
     def batches(self, inputs: list) -> Iterable:
         train, _, labels = self.task.places()
-        return Slices(inputs, train, labels, shuffle=True)
+        return self.source(inputs, train, labels, shuffle=True)
 
     def logits(self, inputs: list) -> torch.Tensor:
         _, test, labels = self.task.places()
-        batches = Slices(inputs, test, labels, shuffle=False)
+        batches = self.source(inputs, test, labels, shuffle=False)
         with torch.no_grad():
             return torch.cat([self.model(None, hops) for hops, _ in batches])
 
@@ -176,15 +183,11 @@ class Slices:
 class Loaded(Indexed):
     """The same hop features, with torch's DataLoader."""
 
-    def batches(self, inputs: list) -> Iterable:
-        train, _, labels = self.task.places()
-        return _Loaded(inputs, train, labels, shuffle=True)
-
-    def logits(self, inputs: list) -> torch.Tensor:
-        _, test, labels = self.task.places()
-        batches = _Loaded(inputs, test, labels, shuffle=False)
-        with torch.no_grad():
-            return torch.cat([self.model(None, hops) for hops, _ in batches])
+    def source(
+        self, inputs: list, ids: torch.Tensor, labels: torch.Tensor,
+        shuffle: bool,
+    ) -> Iterable:  # fmt: skip
+        return _Loaded(inputs, ids, labels, shuffle)
 
 
 class _Loaded:
