@@ -6,7 +6,6 @@ and DGL when it runs, so that ``dgl-lc --help`` answers at once.
 
 import argparse
 import importlib
-import logging
 import signal
 import sys
 import warnings
@@ -58,7 +57,6 @@ def main(argv: list[str] | None = None) -> int:
     args = kept = None
     with (
         _warnings_as_lines(),
-        _log_as_lines(),
         _signals_interrupt() as received,
     ):
         try:
@@ -125,28 +123,6 @@ def _warnings_as_lines() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-class _Lines(logging.Handler):
-    """Prints each record of the log as one line."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
-        print(record.getMessage(), flush=True)
-
-
-@contextmanager
-def _log_as_lines() -> Iterator[None]:
-    """Print what the library logs, such as how rows are read."""
-    log, handler = logging.getLogger("dgl_lc"), _Lines()
-    before = log.level
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(before)
 
 
 class _Interrupt(KeyboardInterrupt):

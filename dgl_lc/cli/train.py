@@ -24,6 +24,7 @@ from .flags import (
     refuse,
     seed,
 )
+from .log_lines import log_as_lines
 from .ranks import check_on_first, one_after_the_other, ranks_of_launcher
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def add_command(commands: Commands) -> None:
 def _run(args: argparse.Namespace) -> int:
     given = vars(args)
     _check_flags(given)
-    with ranks_of_launcher() as ranks:
+    with log_as_lines(), ranks_of_launcher() as ranks:
         return _train(args, given, ranks)
 
 

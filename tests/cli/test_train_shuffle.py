@@ -25,6 +25,15 @@ def test_the_command_says_how_it_shuffles(tmp_path, capsys):
     assert not log.handlers
 
 
+def test_commands_that_train_many_models_do_not_say_it(tmp_path, capsys):
+    call = [
+        "demo", "--nodes", "200", "--epochs", "2", "--seeds", "1",
+        "--out", str(tmp_path / "demo"),
+    ]  # fmt: skip
+    assert main(call) == 0
+    assert "training rows" not in capsys.readouterr().out
+
+
 def test_the_command_refuses_a_buffer_that_is_not_used(tmp_path, refused):
     call = ["train", "--model", "SGC", "--data", "x", "--shuffle", "full"]
     assert "--shuffle-buffer is for" in refused(
