@@ -86,8 +86,10 @@ def _read_rows(
 @nb.njit(nogil=True)
 def _read_in_order(words: np.ndarray, first: int, last: int) -> int:
     total = 0
-    for at in range(first, last):
-        total += words[at]
+    # A place that may be negative, for Python's sake, is not read in vectors.
+    part = words[first:last]
+    for at in range(len(part)):
+        total += part[at]
     return total
 
 
