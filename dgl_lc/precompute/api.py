@@ -130,7 +130,7 @@ def block_aggregate(
     memory : int or str, optional
         Bytes that may be allocated where it computes, as 24 * 2**30 or
         "24GiB". On the CPU the result is included; default: the result, the
-        edges, and work space of at most 5/4 of the size of the features (or
+        edges, and work space of at most twice the size of the features (or
         128 MiB). On a GPU: 90 % of what is free.
     host_memory : int or str, optional
         Of a GPU run, the bytes that may be allocated on the host, the

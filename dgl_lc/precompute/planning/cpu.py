@@ -49,7 +49,7 @@ def make_plan(
 
     All widths are tried, each with the fewest edge blocks that fit; of equal
     bytes moved the fewest column blocks win. Without a budget the work space
-    is kept to 5/4 of the size of the features (or 128 MiB), or to what is
+    is kept to twice the size of the features (or 128 MiB), or to what is
     ``available`` if that is less.
     """
     if budget is None:
@@ -187,9 +187,9 @@ def fewest_edge_blocks(work: Work, width: int, budget: int) -> int | None:
 
 def _default_budget(work: Work) -> int:
     features = work.num_nodes * work.num_feats * work.itemsize
-    # Enough to hold the rows of hop 1 whole, and the few of hop 2, where a
-    # percent of the nodes is asked for.
-    space = max(features * 5 // 4, _SPACE)
+    # Enough for two hops at all rows. Narrow column blocks would take less,
+    # but rows of few columns are gathered more slowly.
+    space = max(2 * features, _SPACE)
     peaks = []
     for width in work.widths():
         cost = cost_of(work, 1, width)

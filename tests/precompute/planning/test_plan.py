@@ -92,14 +92,16 @@ def test_column_blocks_cover_every_column_once(work):
     assert len(found.column_blocks()) == found.num_column_blocks
 
 
-def test_without_a_budget_work_space_is_half_the_features():
+def test_without_a_budget_a_block_has_all_columns_if_they_fit():
     n = 10**7
     work = dataclasses.replace(
         PAPERS, num_nodes=n, num_edges=16 * n, hop_rows=(n,) * 3
     )
     found = make_plan(work)
-    assert found.items[Item.COLUMN_BUFFERS] <= n * 128 * 4 // 2 + 128
-    assert make_plan(work, available=found.peak_bytes).column_width == 32
+    assert found.column_width == 128
+    assert found.items[Item.COLUMN_BUFFERS] <= 2 * n * 128 * 4 + 128
+    assert make_plan(work, available=found.peak_bytes).column_width == 128
+    assert make_plan(work, available=found.peak_bytes // 2).column_width < 128
     with pytest.raises(DGLError, match="is too small"):
         make_plan(work, available=found.peak_bytes // 4)
 
