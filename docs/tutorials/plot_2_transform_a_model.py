@@ -78,8 +78,8 @@ lc
 # %%
 # How different is it?
 # --------------------
-# The drift is measured with the model's weights, which are still random, on this
-# graph:
+# The drift is measured on this graph, with the weights of the model, which are
+# still random:
 
 print(lc.report.drift)
 

@@ -4,8 +4,8 @@ Larger than memory
 
 Graph, features and hop features can be on disk, and every step then works
 within a memory budget. So that it runs in seconds, this tutorial uses a graph
-that would fit in memory easily, and a budget that is smaller than its features. The
-calls are the same for a graph of billions of edges.
+that would fit in memory easily, and a budget that is smaller than its features.
+The calls are the same for a graph of billions of edges.
 """
 
 # %%
