@@ -146,7 +146,7 @@ class DiskData:
         return self.feat.shape[1]
 
     def ids_of(self, nodes: Any) -> np.ndarray:
-        """The user's own ids of nodes.
+        """Return the user's own ids of nodes.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class DiskData:
         return numbers if self._ids is None else self._ids.of(numbers)
 
     def find_nodes(self, ids: Any) -> torch.Tensor:
-        """The node numbers, int64, of the user's own ids.
+        """Return the node numbers, int64, of the user's own ids.
 
         It reads all ids of the task once, and takes memory for the given ones
         only. Ids that no node has are an error.
@@ -192,7 +192,7 @@ class DiskData:
         return found
 
     def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
+        """Read all files, and raise an error that names a damaged one."""
         verify_files(self.path, self.manifest)
         if self._ids is not None:
             self._ids.verify()

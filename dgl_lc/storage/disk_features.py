@@ -117,7 +117,7 @@ class DiskFeatures:
         return self.manifest.key
 
     def check_key(self) -> str:
-        """The key, after a look whether the files are still the same.
+        """Return the key, and check that the files are still the same.
 
         Files that were copied or written to since are read whole.
         """
@@ -128,7 +128,7 @@ class DiskFeatures:
         return self.shape[0]
 
     def block(self, first: int, last: int) -> torch.Tensor:
-        """Columns first to last of all rows.
+        """Return columns first to last of all rows.
 
         From one file they are mapped, from several they are copied. They are
         compared with their checksums first.
@@ -165,7 +165,7 @@ class DiskFeatures:
     def parts(
         self, first: int, last: int
     ) -> Iterator[tuple[int, int, torch.Tensor]]:
-        """The files with these columns: first and last column, and values.
+        """List the files with these columns: first and last column, values.
 
         They are not compared with their checksums: see :meth:`check_rows`.
         """
@@ -181,7 +181,7 @@ class DiskFeatures:
         rows: torch.Tensor | None,
         target: torch.Tensor,
     ) -> None:
-        """Copy columns of some rows, or of all, to a target, checked.
+        """Copy columns of some rows, or of all, to a target, and check them.
 
         A few rows are checked and then copied, while they are in memory.
         """
@@ -245,7 +245,7 @@ class DiskFeatures:
         return tensor_of(array).view(self.dtype)
 
     def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
+        """Read all files, and raise an error that names a damaged one."""
         verify_files(self.path, self.manifest)
 
     def __repr__(self) -> str:

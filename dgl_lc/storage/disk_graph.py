@@ -109,7 +109,7 @@ class DiskGraph:
         return self.manifest.key
 
     def check_key(self) -> str:
-        """The key, after a look whether the files are still the same.
+        """Return the key, and check that the files are still the same.
 
         Files that were copied or written to since are read whole.
         """
@@ -127,7 +127,7 @@ class DiskGraph:
             self._is_checked = True
 
     def check_counts(self) -> None:
-        """As :meth:`check_edges`, of all files but sources and weights.
+        """Check all files but sources and weights, as :meth:`check_edges`.
 
         These have a number for each node: it is enough before the edges of
         some nodes are read, and much less than all of them.
@@ -148,7 +148,7 @@ class DiskGraph:
         self._counts_are_checked = True
 
     def check_rows(self, low: int, high: int) -> None:
-        """As :meth:`check_edges`, of the edges into nodes low to high only."""
+        """Check the edges into nodes low to high, as :meth:`check_edges`."""
         if not self._is_checked:
             self._check_rows(low, high)
 
@@ -187,7 +187,7 @@ class DiskGraph:
     number_of_edges = num_edges
 
     def in_degrees(self, v: Any = ALL) -> torch.Tensor:
-        """Edges into each node, or into those given."""
+        """Count the edges into each node, or into the given nodes."""
         if isinstance(v, str) and v == ALL:
             degrees = np.empty(self.num_nodes(), np.int32)
             np.subtract(
@@ -199,7 +199,7 @@ class DiskGraph:
         return torch.from_numpy(np.asarray(degrees, dtype=np.int32))
 
     def out_degrees(self, u: Any = ALL) -> torch.Tensor:
-        """Edges out of each node, or out of those given."""
+        """Count the edges out of each node, or out of the given nodes."""
         if isinstance(u, str) and u == ALL:
             return torch.from_numpy(np.array(self.out_edges))
         return torch.from_numpy(np.array(self.out_edges[self._ids(u, "u")]))
@@ -216,11 +216,11 @@ class DiskGraph:
         return found.numpy()
 
     def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
+        """Read all files, and raise an error that names a damaged one."""
         verify_files(self.path, self.manifest)
 
     def to_dgl(self) -> dgl.DGLGraph:
-        """As a DGLGraph in memory, its edges in the order by destination.
+        """Return a DGLGraph in memory, with its edges sorted by destination.
 
         Weights are in ``edata["weight"]``.
         """

@@ -101,7 +101,7 @@ class NodeIds:
         return self._count
 
     def verify(self) -> None:
-        """Read all files; an error names one that is not as written."""
+        """Read all files, and raise an error that names a damaged one."""
         verify_files(self.path, self.manifest)
         if self.type == TEXT:
             begins = self._map("begins.npy")

@@ -10,7 +10,7 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Consistency:
-    r"""Asks for the same prediction in passes with other masks of dropout.
+    r"""A loss that asks for the same output under different masks of dropout.
 
     An option of :func:`~dgl_lc.training.fit`, from `SCR: Training Graph
     Neural Networks with Consistency Regularization

@@ -162,11 +162,12 @@ def fit(
         "full" shuffles all training rows together; rows of a store are read
         one by one. "chunks" reads rows that lie together in a store at once,
         shuffles such chunks, and mixes the rows of many in a buffer: for a
-        store that is larger than memory, of which it reads about 9 times as
-        many rows per second. "auto" (the default) takes "chunks" if the
-        training rows lie in a store and take more than half of the memory
-        that is available, and "full" if not; a run that resumes does as its
-        checkpoint says. The choice is logged (``logging``, level INFO).
+        store that is larger than memory, of which it reads 2 to 9 times as
+        many rows per second, depending on the disk. "auto" (the default)
+        takes "chunks" if the training rows lie in a store and take more than
+        half of the memory that is available, and "full" if not; a run that
+        resumes does as its checkpoint says. The choice is logged
+        (``logging``, level INFO).
     shuffle_buffer : int or str, optional
         Bytes of the buffer of "chunks". Default: "1GiB".
     seed : int, optional

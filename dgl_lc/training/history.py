@@ -31,7 +31,9 @@ _BEGIN = b"epoch,train_loss,valid_loss,valid_"
 
 @dataclass
 class Fit:
-    """What a training run did; the model holds the weights of the best epoch.
+    """The result of a training run: its history and its best epoch.
+
+    The model holds the weights of the best epoch.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ def _paragraph(number: int, problem: Problem) -> str:
 
 
 def lc_explain(model: nn.Module, *args: Any, **kwargs: Any) -> Explanation:
-    """Say whether a model can be transformed, and if not, everything why not.
+    """Say whether a model can be transformed, and list all reasons if not.
 
     :func:`dgl_lc.lc_transform` stops with an error; this function returns all
     problems at once, with the lines of code that have them.

@@ -2,9 +2,9 @@
 Swap the layers of a script
 ===========================
 
-A GCN that was written for DGL becomes its LC version when two imports change
-and one line is added. This tutorial trains both, on the same graph, and
-compares their accuracy over time.
+A GCN that was written for DGL becomes its LC version when one import is
+replaced, and one import and one call are added. This tutorial trains both, on
+the same graph, and compares their accuracy over time.
 """
 
 # %%

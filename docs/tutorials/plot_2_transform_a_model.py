@@ -78,7 +78,8 @@ lc
 # %%
 # How different is it?
 # --------------------
-# With the present weights, which are random, on this graph:
+# The drift is measured on this graph, with the weights of the model, which are
+# still random:
 
 print(lc.report.drift)
 
@@ -101,7 +102,7 @@ print(found)
 print(f"test accuracy: {right.float().mean():.3f}")
 
 # %%
-# The course of the training is a pandas frame:
+# ``found.history`` is a pandas frame with a row for each epoch:
 
 history = found.history
 fig, ax = plt.subplots(figsize=(6, 3))
@@ -118,7 +119,7 @@ fig.tight_layout()
 # A model that is refused
 # -----------------------
 # Attention has no LC version. :func:`dgl_lc.transform.lc_explain` lists
-# everything that is in the way, with a code for each cause; "Errors by name"
+# every cause of a refusal, each with a code; :doc:`Errors by code </lc_errors>`
 # has a section for each code.
 
 

@@ -3,9 +3,9 @@ Larger than memory
 ==================
 
 Graph, features and hop features can be on disk, and every step then works
-within a memory budget. This tutorial uses a graph that would fit easily, with
-a budget that is smaller than its features, so that it runs in seconds. The
-calls are the same for a graph of billions of edges.
+within a memory budget. So that it runs in seconds, this tutorial uses a graph
+that would fit in memory easily, and a budget that is smaller than its features.
+The calls are the same for a graph of billions of edges.
 """
 
 # %%
@@ -41,7 +41,7 @@ for path in sorted(folder.iterdir()):
 # --------------------------
 # Edges are sorted by destination in bounded memory, and features are checked
 # and written with checksums. If one of these calls is killed, the same call
-# resumes; if its folder is whole, it is only opened.
+# resumes. If its folder is complete, it is only opened.
 
 g = build_disk_graph(
     folder / "edges.npy", num_nodes, folder / "graph", memory="64MiB"

@@ -2,7 +2,7 @@
 A training loop of your own
 ===========================
 
-:func:`dgl_lc.training.fit` is convenient, but nothing depends on it. After the
+:func:`dgl_lc.training.fit` is convenient, but you do not need it. After the
 precomputation, an LC version is a model on rows, and any loop of torch trains
 it. This tutorial writes one with a schedule, label smoothing and an average of
 the weights, and compares models that read the same hop features.

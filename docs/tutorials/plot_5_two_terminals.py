@@ -89,8 +89,8 @@ def in_two_terminals(*command):
 in_two_terminals("precompute", "--data", "task", "--hops", "3", "--out", "hops")
 
 # %%
-# Rank 0, the first process, prints. Both computed: ranks claim blocks of
-# columns one by one, and put one store together.
+# Rank 0, the first process, prints for both. Both compute: ranks claim blocks
+# of columns one by one, and write one store together.
 #
 # The same numbers
 # ----------------
@@ -110,8 +110,8 @@ for hop in range(4):
 # Training
 # --------
 # ``--batch-size`` is that of each rank: two ranks with batches of 512 take the
-# same steps as one process with batches of 1024, to rounding, if the model has
-# neither dropout nor batch norm.
+# same steps as one process with batches of 1024, up to rounding, if the model
+# has neither dropout nor batch norm.
 
 in_two_terminals(
     "train", "--data", "task", "--store", "hops", "--model", "LCGPRGNN",
@@ -126,7 +126,7 @@ done = subprocess.run(
 )  # fmt: skip
 
 # %%
-# The losses of both runs are on one line:
+# The losses of both runs lie on the same curve:
 
 one, two = (pd.read_csv(folder / f"{name}.csv") for name in ("one", "two"))
 column = next(name for name in one.columns if "loss" in name)

@@ -84,7 +84,7 @@ def normalize(
     num_blocks: int = 1,
     dtype: torch.dtype = torch.float32,
 ) -> NormalizedEdges:
-    r"""The entries of the filter S, computed block by block.
+    r"""Compute the entries of the filter S, block by block.
 
     :func:`dgl_lc.precompute.block_aggregate` does not need them: this is for
     those who want S as edge weights. For every X,
