@@ -138,6 +138,7 @@ class DiskData:
 
     @property
     def key(self) -> str:
+        """The key of the folder's content, from when it was written."""
         return self.manifest.key
 
     @property

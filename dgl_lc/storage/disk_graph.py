@@ -106,6 +106,7 @@ class DiskGraph:
 
     @property
     def key(self) -> str:
+        """The key of the folder's content, from when it was written."""
         return self.manifest.key
 
     def check_key(self) -> str:
@@ -178,9 +179,11 @@ class DiskGraph:
         return torch.device("cpu")
 
     def num_nodes(self) -> int:
+        """Return the number of nodes."""
         return int(self.manifest["num_nodes"])
 
     def num_edges(self) -> int:
+        """Return the number of edges."""
         return int(self.manifest["num_edges"])
 
     number_of_nodes = num_nodes
