@@ -9,9 +9,12 @@ import matplotlib
 from figure_blocks import fill, find_blocks
 from figures_file import machine_text, read_figures, rows_digest, runs_text
 from section import Row, Section
+from study_tables import study_tables
 
 #: The file with all figures, within the repository. Charts are beside it.
 FIGURES = Path("docs") / "figures" / "figures.json"
+#: The records of a study that takes hours, which ``make bench`` does not run.
+STUDY = Path("docs") / "results" / "today"
 
 
 class Pages:
@@ -28,6 +31,7 @@ class Pages:
     def __init__(self, root: Path, sections: dict[str, Section]):
         self.root, self.sections = root, sections
         self._collected = read_figures(root / FIGURES)
+        self._study = study_tables(root / STUDY)
 
     def text_of(self, table: str, page: Path) -> str | None:
         """Return what stands in a block of a page; None without figures.
@@ -38,6 +42,8 @@ class Pages:
             return machine_text(self._collected) or None
         if table == "runs":
             return runs_text(self._collected)
+        if table in self._study:
+            return self._study[table]
         for name, section in self.sections.items():
             rows = self._collected.get(name, {}).get("rows")
             if table in section.tables:
@@ -53,7 +59,7 @@ class Pages:
     @property
     def _names(self) -> list[str]:
         """The names of all tables and charts."""
-        return ["machine", "runs"] + [
+        return ["machine", "runs", *self._study] + [
             name
             for section in self.sections.values()
             for name in (*section.tables, *section.charts)

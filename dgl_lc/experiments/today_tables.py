@@ -130,25 +130,46 @@ def _find(
     return None
 
 
-def summary(found: Sequence[Runs]) -> str:
-    """Compare the best without new pieces with the best of all.
+class Choice(NamedTuple):
+    """A row of the results that the validation chooses.
 
-    Both are chosen by the mean over seeds of the validation alone.
+    Attributes
+    ----------
+    title : str
+        The model and its pieces.
+    test : pd.Series
+        The metric of the test nodes, of each seed.
+    """
+
+    title: str
+    test: pd.Series
+
+
+def choices(found: Sequence[Runs]) -> tuple[Choice | None, Choice]:
+    """Choose the best without new pieces, and the best of all.
+
+    Both are chosen by the mean over seeds of the validation alone. The first
+    is None if all that is complete has new pieces.
     """
     lines = _lines(found)
 
-    def best(among: list[_Line]) -> _Line:
-        return max(among, key=lambda line: float(line.valid.mean()))
+    def best(among: list[_Line]) -> Choice:
+        line = max(among, key=lambda line: float(line.valid.mean()))
+        return Choice(line.title, line.test)
 
-    chosen = best(lines)
-    text = f"chosen by validation: {chosen.title}, test {spread(chosen.test)}"
     old = [line for line in lines if line.before]
-    if old:
-        other = best(old)
-        points = 100 * (chosen.test.mean() - other.test.mean())
+    return best(old) if old else None, best(lines)
+
+
+def summary(found: Sequence[Runs]) -> str:
+    """Compare the best without new pieces with the best of all."""
+    old, chosen = choices(found)
+    text = f"chosen by validation: {chosen.title}, test {spread(chosen.test)}"
+    if old is not None:
+        points = 100 * (chosen.test.mean() - old.test.mean())
         text += (
-            f"; without the new pieces: {other.title}, test "
-            f"{spread(other.test)}; difference {points:+.2f} points"
+            f"; without the new pieces: {old.title}, test "
+            f"{spread(old.test)}; difference {points:+.2f} points"
         )
     return text
 
