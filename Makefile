@@ -14,6 +14,10 @@ demo: $(VENV)/.installed
 # share what was made for the first of them.
 FAST = -m "not slow" -n 2 --dist worksteal
 
+# Tests start many processes, which would each compile the sources again where
+# the environment says that no bytecode is to be written.
+test test-slow test-dgl2: export PYTHONDONTWRITEBYTECODE =
+
 test: $(VENV)/.installed
 	$(BIN)/python -m pytest $(FAST)
 
