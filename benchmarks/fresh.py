@@ -399,24 +399,24 @@ def some_table(rows):
 
 def speed_table(rows):
     """Make a short table: we, and the fastest peer of each graph."""
-    lines = ["| | dgl-lc | fastest peer | times as fast |", "| --- " * 4 + "|"]
+    calls = {"fresh": "fresh graph", "second": "second call"}
+    head = ["", *(f"{text}: {who}" for text in calls.values()
+                  for who in (OURS, "fastest peer"))]  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     some = select(rows, what="fresh, all")
     for case in dict.fromkeys(r["case"] for r in some):
-        for what, text in (
-            ("fresh", "fresh graph"), ("second", "second call"),
-        ):  # fmt: skip
+        cells = [case]
+        for what in calls:
             found = select(rows, case=case, what=f"{what}, all")
             (mine,) = select(found, name=OURS)
             peer = min(
                 (r for r in found if r["name"] != OURS),
                 key=lambda r: r["value"],
             )
-            cells = [
-                f"{case}: {text}", format_value(mine["value"], "s"),
-                f"{format_value(peer['value'], 's')} ({peer['name']})",
-                format_ratio(times_better(mine, peer)),
-            ]  # fmt: skip
-            lines.append(f"| {' | '.join(cells)} |")
+            ratio = format_ratio(times_better(mine, peer))
+            cells.append(format_value(mine["value"], "s"))
+            cells.append(f"{format_value(peer['value'], 's')} ({ratio})")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
