@@ -20,6 +20,24 @@ def fuzz(day: int, night: int) -> int:
     return int(os.environ.get("DGL_LC_FUZZ", cases(day, night)))
 
 
+def every(step: int, values) -> list:
+    """One of ``step`` values, from the first one on; at night, all of them."""
+    return list(values)[:: 1 if NIGHT else step]
+
+
+def in_turn(values, others) -> list:
+    """Each value with one of the others, in turn; at night, with all of them.
+
+    By day, there have to be as many values as others, or more: those that are
+    left over would never be tried.
+    """
+    if NIGHT:
+        return list(itertools.product(values, others))
+    if len(values) < len(others):
+        raise ValueError(f"{len(others) - len(values)} others are left over")
+    return list(zip(values, itertools.cycle(others), strict=False))
+
+
 def pairwise(*values):
     """Combinations in which any two values of two parameters meet.
 
