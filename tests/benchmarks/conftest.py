@@ -1,5 +1,6 @@
 """Loading the scripts of benchmarks/, which import one another."""
 
+import gc
 import importlib
 import sys
 from pathlib import Path
@@ -7,6 +8,12 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def no_garbage_is_collected(monkeypatch):
+    """Scripts do it before each run, which takes longer than small runs."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
 
 
 @pytest.fixture

@@ -1,7 +1,9 @@
 """Ways from a graph to a trained model: equal hops, honest clocks, tables."""
 
+import os
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
@@ -141,7 +143,16 @@ def test_every_way_learns(script, tmp_path):
         assert ways.run_way(way, epochs=40, runs=1).accuracy > 0.5, name
 
 
-@pytest.mark.parametrize("graph", ["arxiv", "half", "few"])
+# At this size the others differ in their names, and in that some nodes of
+# theirs have no label: `task` has both kinds.
+@pytest.mark.parametrize(
+    "graph",
+    [
+        "arxiv",
+        pytest.param("half", marks=pytest.mark.slow),
+        pytest.param("few", marks=pytest.mark.slow),
+    ],
+)
 def test_a_small_run_gives_rows_for_tables_and_a_chart(script, tmp_path, graph):
     end_to_end, section = script("end_to_end"), script("section")
     part = end_to_end.SECTIONS_OF_BENCH[f"end_to_end_{graph}"]
@@ -185,7 +196,36 @@ def test_a_real_graph_that_is_missing_gives_no_rows(script, tmp_path):
     assert list(end_to_end.end_to_end("arxiv", options)) == []
 
 
-def test_a_task_runs_in_a_process_of_its_own(script, tmp_path):
+SCRIPT = """
+import os
+import measure
+
+
+def run(task):
+    print("words before the answer")
+    return {"sum": task["one"] + task["other"], "process": os.getpid()}
+
+
+assert __name__ == "__main__" and measure.answer(run)
+"""
+
+
+def test_a_task_runs_in_a_process_of_its_own(script, tmp_path, monkeypatch):
+    measure = script("measure")
+    path = tmp_path / "add.py"
+    path.write_text(SCRIPT)
+    monkeypatch.setenv("PYTHONPATH", str(Path(measure.__file__).parent))
+    given = {"one": 2, "other": 0.5}
+    found = measure.in_process(path, given)
+    assert found["sum"] == 2.5
+    assert found["process"] != os.getpid()
+    with pytest.raises(RuntimeError, match=r"(?s)add.py .*KeyError: 'other'"):
+        measure.in_process(path, {"one": 2})
+
+
+# Both processes import torch and DGL.
+@pytest.mark.slow
+def test_a_way_is_measured_in_a_process_of_its_own(script, tmp_path):
     tasks, measure = script("tasks"), script("measure")
     tasks.write_task(tasks.power_law_task(400, 4), tmp_path / "task")
     path = script("end_to_end").__file__

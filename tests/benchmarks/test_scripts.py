@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from night import NIGHT
 
 from dgl_lc.data import power_law_graph
 from dgl_lc.experiments.results_folder import ResultsFolder
@@ -169,6 +170,8 @@ def test_records_of_a_study_are_packed_and_put_back(script, tmp_path, capsys):
     assert capsys.readouterr().out.count("1 records") == 2
 
 
+# It compiles functions that nothing else uses.
+@pytest.mark.slow
 def test_the_kernel_is_compared_with_reading(script):
     module = script("roofline")
     options = module.Options(size="tiny", runs=1)
@@ -179,6 +182,22 @@ def test_the_kernel_is_compared_with_reading(script):
     assert all(r["value"] > 0 and r["unit"] == "B/s" for r in rows)
     assert [r["row_bytes"] for r in rows if r["name"] == "kernel"] == [32, 16]
     assert module.roofline_table(rows).count("8 columns") == 2
+
+
+def test_the_kernel_is_shown_with_its_limits(script):
+    module = script("roofline")
+    found = [("the memory", "in order", 10.0), ("8 columns", "kernel", 2.5)]
+    found += [("8 columns", "random rows", 4.0)]
+    found += [("8 columns", "the same rows", 5.0)]
+    rows = [
+        module.row(case, name, "read", speed * 1e9, "B/s", row_bytes=32)
+        for case, name, speed in found
+    ]
+    first, *_, last = module.roofline_table(rows).splitlines()
+    assert first == "The memory is read in order at 10.0 GB/s."
+    assert last == (
+        "| 8 columns | 32 | 2.5 GB/s | 4.0 GB/s | 5.0 GB/s | 50 % | 25 % |"
+    )
 
 
 def test_narrow_types_are_timed_and_trained_on(script, tmp_path, capsys):
@@ -194,26 +213,45 @@ def test_narrow_types_are_timed_and_trained_on(script, tmp_path, capsys):
     assert capsys.readouterr().out.count("skipped") == len(module.TASKS)
 
 
-def test_orders_of_nodes_are_tried(script, tmp_path, monkeypatch):
+@pytest.fixture
+def reorder(script, monkeypatch):
+    """The script; by day, Python runs what would have to be compiled."""
     module = script("reorder")
+    if not NIGHT:
+        for name in ("_search", "_propagate", "_renumber"):
+            plain = getattr(module, name).py_func
+            monkeypatch.setattr(module, name, plain)
     monkeypatch.setattr(module, "_compile", lambda: None)
-    options = module.Options(size="tiny", runs=1, data=tmp_path)
+    return module
+
+
+# Making a papers-like graph has to be compiled.
+@pytest.mark.parametrize(
+    ("graph", "known"),
+    [
+        ("power-law", set()),
+        pytest.param(
+            "papers-like", {"classes (known)"}, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_orders_of_nodes_are_tried(reorder, tmp_path, graph, known):
+    options = reorder.Options(size="tiny", runs=1, data=tmp_path)
     # It compares the results of all orders.
-    rows = list(module.reorder(options, ["papers-like"]))
+    rows = list(reorder.reorder(options, [graph]))
     names = {r["name"] for r in rows}
-    assert names == {"as it is", *module.ORDERS, "classes (known)"}
-    assert module.reorder_table(rows).count("x)") == 2 * (len(names) - 1)
+    assert names == {"as it is", *reorder.ORDERS} | known
+    assert reorder.reorder_table(rows).count("x)") == 2 * (len(names) - 1)
 
 
-def test_an_order_has_every_node_once(script):
-    module = script("reorder")
-    g = module.power_law_graph(500, 1200)
-    edges = module.in_edges(g)
+def test_an_order_has_every_node_once(reorder):
+    g = reorder.power_law_graph(500, 1200)
+    edges = reorder.in_edges(g)
     csc = edges.indptr, edges.load()
-    for order in module.ORDERS.values():
+    for order in reorder.ORDERS.values():
         assert sorted(order(*csc)) == list(range(500))
-    ids = module.by_search(*csc)
-    again = module.renumber(*csc, ids)
+    ids = reorder.by_search(*csc)
+    again = reorder.renumber(*csc, ids)
     source, target = g.edges()
     new_source, new_target = again.edges()
     old = zip(source.tolist(), target.tolist(), strict=True)

@@ -1,4 +1,9 @@
-"""Every section of make bench runs on small graphs, and fills its tables."""
+"""Every section of make bench runs on small graphs, and fills its tables.
+
+By day, those that take no seconds do; at night, all of them. The tables and
+charts of the measured figures are made by day as well: test_figures.py
+compares them with the pages.
+"""
 
 from pathlib import Path
 
@@ -9,6 +14,8 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MARK = "\nSECTIONS_OF_BENCH"
 #: Sections that only real graphs have rows for.
 REAL_ALONE = {"shuffling"}
+#: Scripts whose sections take no seconds.
+QUICK = {"shuffling", "store"}
 
 
 def scripts_with_sections():
@@ -18,7 +25,8 @@ def scripts_with_sections():
             "end_to_end", "figures", "section", "narrow", "reorder", "roofline"
         )  # fmt: skip
         if path.stem not in others and MARK in path.read_text():
-            yield path.stem
+            marks = () if path.stem in QUICK else pytest.mark.slow
+            yield pytest.param(path.stem, marks=marks)
 
 
 @pytest.mark.parametrize("name", scripts_with_sections())
