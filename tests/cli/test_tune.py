@@ -33,7 +33,7 @@ def test_a_killed_process_leaves_the_study_readable(tmp_path, short_flags):
     while not (tmp_path / "studies.db").exists():
         assert process.poll() is None
         time.sleep(0.1)
-    time.sleep(2)
+    time.sleep(1)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     call = ["tune", "SGC", "synthetic:200", "--trials", "1",
