@@ -9,12 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from night import cases
 
 from dgl_lc.data import DiskData, prepare
 from dgl_lc.testing.folders import folder_content
 
 pytest.importorskip("pyarrow")
 from prepare_cases import arguments, make_content
+
+#: Nodes and edges of a task that is read nine rows at a time.
+N, M = cases(200, 400), cases(1000, 2000)
 
 # Kills itself at one of the moments when what was written is kept, or just
 # before that.
@@ -74,16 +78,26 @@ def test_killed_at_every_second_moment(tmp_path):
         assert folder_content(out) == whole
 
 
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """The arguments of a run, and what it writes if nothing stops it."""
+    folder = tmp_path_factory.mktemp("calm")
+    content = make_content(n=N, m=M, weighted=True)
+    options = arguments(folder / "in", content, "parquet")
+    prepare(**options, out=folder / "out")
+    return options, folder_content(folder / "out")
+
+
 @pytest.mark.parametrize("stage", ["ids", "labels", "edges", "feat", "graph"])
-def test_a_run_that_stops_in_a_stage_resumes(tmp_path, monkeypatch, stage):
+def test_a_run_that_stops_in_a_stage_resumes(
+    tmp_path, monkeypatch, calm, stage
+):
     """Stages before it are not repeated; the result is the same."""
     from dgl_lc.data import prepare_edges, prepare_task
     from dgl_lc.storage import node_ids, parquet_table
 
+    options, whole = calm
     monkeypatch.setattr(parquet_table, "_MOST_ROWS", 9)
-    content = make_content(n=400, m=2000, weighted=True)
-    options = arguments(tmp_path / "in", content, "parquet")
-    prepare(**options, out=tmp_path / "calm")
     monkeypatch.setattr(node_ids, "_COMMIT_BYTES", 1)
     monkeypatch.setattr(prepare_edges, "_COMMIT_EDGES", 1)
 
@@ -105,10 +119,10 @@ def test_a_run_that_stops_in_a_stage_resumes(tmp_path, monkeypatch, stage):
             prepare(**options, out=tmp_path / "out")
     rows = _count_rows(monkeypatch)
     prepare(**options, out=tmp_path / "out")
-    assert folder_content(tmp_path / "out") == folder_content(tmp_path / "calm")
+    assert folder_content(tmp_path / "out") == whole
     if stage == "edges":
         # 69 batches of 9 rows were kept, or 70.
-        assert sum(rows) <= 2000 - 69 * 9
+        assert sum(rows) <= M - 69 * 9
     elif stage in ("feat", "graph"):
         assert not rows
 
@@ -170,14 +184,14 @@ def test_passes_resume_with_the_same_parts(tmp_path, monkeypatch):
     from dgl_lc.storage import node_ids, parquet_table
 
     monkeypatch.setattr(parquet_table, "_MOST_ROWS", 9)
-    content = make_content(n=400, m=2000)
+    content = make_content(n=N, m=M)
     options = arguments(tmp_path / "in", content, "parquet")
     calm = prepare(**options, out=tmp_path / "calm")
     monkeypatch.setattr(node_ids, "num_parts", lambda *_: 3)
     monkeypatch.setattr(prepare_edges, "_COMMIT_EDGES", 1)
     with monkeypatch.context() as patch:
-        # A pass has 223 batches: this is in the second one.
-        _stop_after(patch, prepare_edges._Pass, "_find", 300)
+        # A pass has a batch for nine edges: this is in the second one.
+        _stop_after(patch, prepare_edges._Pass, "_find", M * 3 // 20)
         with pytest.raises(KeyboardInterrupt):
             prepare(**options, out=tmp_path / "out")
     data = prepare(**options, out=tmp_path / "out")
