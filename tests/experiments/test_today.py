@@ -57,14 +57,14 @@ def test_every_model_has_the_same_budget(small_task, tmp_path, calls):
 def test_a_study_resumes_and_more_trials_are_added(
     small_task, tmp_path, calls, capsys
 ):
-    models = ["SGC"]
-    reproduce_today(make(small_task, tmp_path, models=models))
+    only = {"models": ["SGC"], "seeds": 1}
+    reproduce_today(make(small_task, tmp_path, **only))
     shown = capsys.readouterr().out.split("\nsynthetic: ")[-1]
     calls.clear()
-    reproduce_today(make(small_task, tmp_path, models=models))
+    reproduce_today(make(small_task, tmp_path, **only))
     assert not calls
     assert capsys.readouterr().out.split("\nsynthetic: ")[-1] == shown
-    reproduce_today(make(small_task, tmp_path, models=models, trials=3))
+    reproduce_today(make(small_task, tmp_path, **only, trials=3))
     # Three trials instead of two, and two of each piece instead of one.
     new_trials = [title for title, seed, _ in calls if seed == 0]
     assert len(new_trials) >= 3 == len(set(new_trials))
@@ -160,7 +160,7 @@ def test_a_training_that_fails_does_not_end_the_study(
         return real(contest, *others, **options)
 
     monkeypatch.setattr(today_run, "train_once", fail_sagn)
-    reproduce_today(make(small_task, tmp_path))
+    reproduce_today(make(small_task, tmp_path, seeds=1, trials=1))
     text = capsys.readouterr().out
     assert "SAGN seed 0: the loss is nan." in text
     table = (tmp_path / "today-results--synthetic.md").read_text()
