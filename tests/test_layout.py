@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,11 @@ PLAIN = ROOT / "dgl_lc/nn/plain"
 # Plain modules follow DGL's rules, and share their names with what adds hop
 # features to them.
 FILES = sorted(set((ROOT / "dgl_lc").rglob("*.py")) - set(PLAIN.rglob("*.py")))
+
+
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
 def twice(names):
@@ -30,7 +36,7 @@ def test_no_two_classes_have_one_name():
     found = [
         node.name
         for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ClassDef)
     ]
     assert twice(found) == []
@@ -40,7 +46,7 @@ def test_every_function_has_annotations():
     """Kernels have none: Numba reads their types from the arguments."""
     lacking = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             marks = [ast.unparse(mark) for mark in node.decorator_list]
