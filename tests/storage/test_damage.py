@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from dgl import DGLError
-from night import fuzz
+from night import fuzz, pairwise
 
 from dgl_lc import block_aggregate
 from dgl_lc.data import DiskData, build_disk_graph, prepare_ogb, write_features
@@ -352,17 +352,19 @@ def test_no_warning_of_numpy_or_torch(tmp_path):
         use_features(tmp_path / "out")
 
 
+# By day, each part of each format has one of the values.
 @pytest.mark.parametrize(
-    "name", ["graph", "weighted", "features", "store", "inputs"]
-)
-@pytest.mark.parametrize("part", [
-    "files", "key", "options", "num_nodes", "num_edges", "shape", "width",
-    "dtype", "rows", "hops", "filter", "made_from", "some_nodes", "columns",
-    "parts", "shapes", "graph_counts",
-])  # fmt: skip
-@pytest.mark.parametrize(
-    "value", ["absent", None, 1.5, [], {}, "x", -1, 10**12, True]
-)
+    ("name", "part", "value"),
+    pairwise(
+        ["graph", "weighted", "features", "store", "inputs"],
+        [
+            "files", "key", "options", "num_nodes", "num_edges", "shape",
+            "width", "dtype", "rows", "hops", "filter", "made_from",
+            "some_nodes", "columns", "parts", "shapes", "graph_counts",
+        ],
+        ["absent", None, 1.5, [], {}, "x", -1, 10**12, True],
+    ),
+)  # fmt: skip
 def test_any_value_in_a_manifest(tmp_path_factory, name, part, value):
     """With a digest that fits: somebody made it so."""
     folder = tmp_path_factory.getbasetemp() / f"manifest-{name}"
