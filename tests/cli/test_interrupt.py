@@ -105,16 +105,41 @@ def test_an_interrupt_in_a_text_that_is_executed(tmp_path, number):
     assert (code, err) == (128 + number, "dgl-lc: interrupted\n")
 
 
-def test_tune_says_what_it_keeps(tmp_path):
-    call = ["tune", "SGC", "synthetic:200", "--trials", "1000000", "--epochs",
-            "4", "--out", tmp_path]  # fmt: skip
-    code, _, err = interrupt(call, after_line("3 of 1000000 trials"))
-    assert code == 130
-    assert err == (
-        "dgl-lc: interrupted; the trials that finished are kept; the same "
-        "command resumes\n"
-    )
+TUNE = ["tune", "SGC", "synthetic:200", "--trials", "1000000", "--epochs",
+        "4", "--out"]  # fmt: skip
+KEPT = (
+    "dgl-lc: interrupted; the trials that finished are kept; the same "
+    "command resumes\n"
+)
+
+
+def test_tune_says_what_it_keeps(tmp_path, monkeypatch, capsys):
+    from dgl_lc.experiments import tuning
+
+    train, calls = tuning.run_once, []
+
+    def interrupted_in_the_third(*args, **options):
+        calls.append(args)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        return train(*args, **options)
+
+    monkeypatch.setattr(tuning, "run_once", interrupted_in_the_third)
+    assert main([*TUNE, str(tmp_path)]) == 130
+    said = capsys.readouterr()
+    assert "2 of 1000000 trials" in said.out
+    assert said.err == KEPT
     # The best parameters of an interrupted study are saved.
+    assert list((tmp_path / "best").iterdir())
+
+
+# At any moment, in a process that imports torch and DGL.
+@pytest.mark.slow
+def test_tune_says_what_it_keeps_whenever_it_is_interrupted(tmp_path):
+    call = [*TUNE, tmp_path]
+    code, _, err = interrupt(call, after_line("3 of 1000000 trials"))
+    assert (code, err) == (130, KEPT)
     assert list((tmp_path / "best").iterdir())
 
 
