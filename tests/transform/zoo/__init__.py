@@ -42,7 +42,7 @@ from .inputs import (
     transform_body,
     weighted_graph,
 )
-from .ready import lent, ready, transformed
+from .ready import lent, ready, refusal, transformed
 
 __all__ = [
     "HID",
@@ -62,6 +62,7 @@ __all__ = [
     "random_graph",
     "randomised",
     "ready",
+    "refusal",
     "transform_body",
     "transformed",
     "weighted_graph",

@@ -9,9 +9,9 @@ import dgl
 import torch
 from torch import nn
 
-from dgl_lc.transform import LCVersion, lc_transform
+from dgl_lc.transform import LCError, LCVersion, lc_transform
 
-from .cases import TAKEN
+from .cases import REFUSED, TAKEN
 from .inputs import features, permutation_graph, random_graph, randomised
 
 
@@ -56,19 +56,40 @@ def transformed(name, graph="random", training=False, **options) -> Ready:
     It computes in float64, and the model is in evaluation unless it is said
     to be in training when it is transformed.
     """
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        torch.manual_seed(0)
+    with _in_float64():
         case = TAKEN[name].make()
         args, kwargs = case.call(GRAPHS[graph](), features())
         randomised(case.model).double().train(training)
         lc = lc_transform(
             case.model, *args, **kwargs, **{**case.options, **options}
         )
+    return Ready(case.model, args, kwargs, lc)
+
+
+@functools.cache
+def refusal(name: str) -> LCError:
+    """The error that refuses a model of the zoo, made once."""
+    with _in_float64():
+        case = REFUSED[name].make()
+        args, kwargs = case.call(random_graph(), features())
+        try:
+            lc_transform(case.model, *args, **kwargs, **case.options)
+        except LCError as error:
+            # Without what the traceback would hold in memory.
+            return error.with_traceback(None)
+    raise AssertionError(f"{name} is transformed")
+
+
+@contextlib.contextmanager
+def _in_float64():
+    """Make and transform models as in every other process."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        torch.manual_seed(0)
+        yield
     finally:
         torch.set_default_dtype(before)
-    return Ready(case.model, args, kwargs, lc)
 
 
 @contextlib.contextmanager
