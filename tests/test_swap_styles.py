@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from dgl import DGLError
+from night import each, in_turn
 from torch import nn
 
 import dgl_lc.nn as lc
@@ -245,8 +246,8 @@ def lc_version(model, g, x):
     return predict(transformed.module, inputs, torch.arange(N))
 
 
-@pytest.mark.parametrize("loops", [0, 1, 2], ids=lambda n: f"{n}loops")
-@pytest.mark.parametrize("style", WORKS)
+# By day each style with one number of self-loops; at night with all.
+@pytest.mark.parametrize(("style", "loops"), in_turn(WORKS, [0, 1, 2]))
 def test_a_style_becomes_its_own_lc_version(style, loops):
     make, precompute, options = WORKS[style]
     g, x = make_graph(directed=True), features()
@@ -517,8 +518,10 @@ def graph_and_tag(layers):
     )
 
 
-@pytest.mark.parametrize("make", [two_filters, graph_and_tag])
-@pytest.mark.parametrize("norm", ["both", "right", "in"])
+@pytest.mark.parametrize(
+    ("make", "norm"),
+    each([two_filters, graph_and_tag], ["both", "right", "in"]),
+)
 def test_layers_of_different_filters_share_no_hop_features(make, norm):
     """Whatever is precomputed, on a directed graph; lc_transform takes them."""
     g, x = make_graph(directed=True), features()
