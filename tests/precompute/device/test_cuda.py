@@ -1,6 +1,7 @@
 """The calls that reach torch.cuda, without a GPU; and on one, if there is."""
 
 import contextlib
+import functools
 import inspect
 from pathlib import Path
 from unittest import mock
@@ -120,6 +121,7 @@ def recorded(kind=CudaDevice):
     return hops, recorder.log
 
 
+@functools.cache
 def simulated():
     g, x = problem()
     device = SimulatedDevice(TOTAL, sizes=small_sizes())
