@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from night import NIGHT, cases
 
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.testing.reference import dense_filter
@@ -13,7 +14,10 @@ from . import edge_cases
 TOLERANCE = {
     "float64": 1e-12, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2
 }  # fmt: skip
-COUNT = 40
+#: How many calls are drawn for each number of ranks. By day, other tests have
+#: two and four ranks.
+COUNT = cases(15, 40)
+RANKS = [1, 2, 3, 4] if NIGHT else [1, 3]
 
 
 def expected(case):
@@ -68,12 +72,12 @@ def check(case, found, folder):
         assert own["done"][0] == own["done"][1]
 
 
-def check_all(ranks, cases, folder):
-    """Compute cases on so many ranks; give which exchanges were gathers."""
-    for case in cases:
+def check_all(ranks, calls, folder):
+    """Compute calls on so many ranks; give which exchanges were gathers."""
+    for case in calls:
         edge_cases.write_inputs(case, folder / str(case["seed"]))
-    found = run_ranks(ranks, edge_cases.run_cases, cases, str(folder))
-    for place, case in enumerate(cases):
+    found = run_ranks(ranks, edge_cases.run_cases, calls, str(folder))
+    for place, case in enumerate(calls):
         try:
             check(case, [own[place] for own in found], folder)
         except AssertionError as error:
@@ -81,11 +85,11 @@ def check_all(ranks, cases, folder):
     return {gathers for own in found[0] for gathers in own["gathers"]}
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", RANKS)
 def test_shards_equal_dense_products(ranks, tmp_path):
-    cases = [edge_cases.draw(1000 * ranks + i) for i in range(COUNT)]
-    cases = [c for c in cases if all(h.isfinite().all() for h in expected(c))]
-    found = check_all(ranks, cases, tmp_path)
+    drawn = [edge_cases.draw(1000 * ranks + i) for i in range(COUNT)]
+    drawn = [c for c in drawn if all(h.isfinite().all() for h in expected(c))]
+    found = check_all(ranks, drawn, tmp_path)
     # Both ways of exchanging rows were taken.
     assert ranks == 1 or found == {False, True}
 
@@ -98,8 +102,8 @@ def test_a_hub_with_more_edges_than_a_share_stays_whole(tmp_path):
         "feat": "float64", "dtype": "float64", "edge_blocks": 1,
         "piece": 1 << 20, "feat_in": "memory",
     }  # fmt: skip
-    cases = [
+    calls = [
         case | {"seed": seed, "format": format, "self_loop": seed == 2}
         for seed, format in enumerate(["coo", "csc made", "disk"])
     ]
-    check_all(3, cases, tmp_path)
+    check_all(3, calls, tmp_path)

@@ -58,11 +58,10 @@ def wait(processes, seconds=200):
     return codes
 
 
+# By day, ranks of one host have folders of their own: see test_ranks.py.
 @needs_hosts
-@pytest.mark.parametrize(
-    ("count", "split"),
-    [(2, "columns"), pytest.param(3, "edges", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "split"), [(2, "columns"), (3, "edges")])
 def test_hosts_without_a_shared_folder(tmp_path, count, split):
     wanted = expected(tmp_path)
     folders = [tmp_path / f"host-{host}" for host in range(count)]
@@ -195,6 +194,8 @@ def test_killed_ranks_lose_nothing(tmp_path, split, shared):
     assert killed == KILLS
 
 
+# By day, a rank is killed without torchrun: see test_shared_store.py.
+@pytest.mark.slow
 def test_one_rank_killed_resumes(tmp_path):
     wanted = expected(tmp_path)
     folder = tmp_path / "ranks"

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from night import NIGHT, each
 
 from dgl_lc._common.bytes import parse_bytes
 from dgl_lc.data import (
@@ -13,6 +14,8 @@ from dgl_lc.data import (
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.testing.peak_memory import LIVE, peak_memory
 from dgl_lc.testing.run_ranks import run_ranks
+
+from .edge_cases import give_memory_back
 
 NODES, EDGES, COLUMNS = 200_000, 1_000_000, 64
 
@@ -31,11 +34,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-CASES = [
-    (split, stored)
-    for split in ("columns", "edges")
-    for stored in (True, False)
-]
+CASES = each(["columns", "edges"], [True, False])
 
 
 def _memory(stored):
@@ -44,6 +43,7 @@ def _memory(stored):
 
 def _peaks(folder):
     """Measure all cases, one after the other, on this rank."""
+    give_memory_back()
     graph, feat = DiskGraph(folder / "graph"), DiskFeatures(folder / "feat")
     small = torch.zeros(8, 64)
     block_aggregate(([0], [1]), small, 2, process_group=False)  # compiles
@@ -65,11 +65,11 @@ def _peak(folder, graph, feat, split, stored):
 
 @pytest.fixture(scope="module")
 def peaks(folder):
-    """The peaks of two ranks, which are new processes, by case."""
+    """The peaks of two ranks, by case; at night, these are new processes."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in LIVE.items():
             patch.setenv(name, value)
-        first, second = run_ranks(2, _peaks, folder, spawn=True)
+        first, second = run_ranks(2, _peaks, folder, spawn=NIGHT)
     return dict(zip(CASES, map(max, first, second), strict=True))
 
 

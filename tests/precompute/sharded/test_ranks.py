@@ -6,6 +6,7 @@ import dgl
 import pytest
 import torch
 from dgl import DGLError
+from night import NIGHT
 
 from dgl_lc.precompute import block_aggregate, open_store
 from dgl_lc.precompute.sharded import shared_store
@@ -33,26 +34,10 @@ def _store(folder, sizes, options):
 SIZES = [(60, 300, 21), (1, 0, 1), (7, 5, 2), (40, 900, 33)]
 
 
-SPLITS = [(2, "columns"), (3, "columns"), (4, None), (2, "edges"),
-          (3, "edges"), (4, "edges"), (4, (2, 2))]  # fmt: skip
-
-
-@pytest.mark.parametrize(("size", "split"), SPLITS)
-def test_a_store_of_ranks_has_the_bits_of_one_process(tmp_path, size, split):
-    one, many = tmp_path / "one", tmp_path / "many"
-    expected = _store(one, SIZES, {})
-    for found in run_ranks(size, _store, many, SIZES, {"split": split}):
-        for own, other in zip(found, expected, strict=True):
-            assert torch.equal(own, other)
-    for number in range(len(SIZES)):
-        for file in ("rows.npy", "checksums.npy"):
-            assert filecmp.cmp(
-                one / str(number) / file, many / str(number) / file, False
-            )
-        assert not (many / str(number) / "parts").exists()
-        assert open_store(many / str(number)).key == (
-            open_store(one / str(number)).key
-        )
+#: Numbers of ranks, and what they share; by day, each of both.
+SPLITS = [(3, "columns"), (2, "edges"), (4, (2, 2))]
+if NIGHT:
+    SPLITS += [(2, "columns"), (4, None), (3, "edges"), (4, "edges")]
 
 
 def _rows(folder, sizes, options):
@@ -70,38 +55,83 @@ def _rows(folder, sizes, options):
 ROW_SIZES = [(60, 300, 21), (7, 5, 2), (40, 900, 33)]
 
 
-@pytest.mark.parametrize("stored", [True, False])
-@pytest.mark.parametrize(("size", "split"), SPLITS)
-def test_row_shards(tmp_path, size, split, stored):
-    folder = tmp_path / "many" if stored else None
+def _all_ways(folder, options):
+    """Compute one store, and row shards in a folder, in memory, and apart."""
+    rank = find_ranks().rank
+    return {
+        "one store": _store(f"{folder}/store", SIZES, options),
+        "in a folder": _rows(f"{folder}/shards", ROW_SIZES, options),
+        "in memory": _rows(None, ROW_SIZES, options),
+        "in folders": _rows(f"{folder}/rank-{rank}", ROW_SIZES, options),
+    }
+
+
+@pytest.fixture(scope="module", params=SPLITS)
+def ranks_run(request, tmp_path_factory):
+    """What ranks have computed in all ways, started once, and the folder."""
+    size, split = request.param
+    folder = tmp_path_factory.mktemp("ranks")
+    return run_ranks(size, _all_ways, folder, {"split": split}), folder
+
+
+def test_a_store_of_ranks_has_the_bits_of_one_process(tmp_path, ranks_run):
+    many, one = ranks_run[1] / "store", tmp_path / "one"
+    expected = _store(one, SIZES, {})
+    for found in ranks_run[0]:
+        for own, other in zip(found["one store"], expected, strict=True):
+            assert torch.equal(own, other)
+    for number in range(len(SIZES)):
+        for file in ("rows.npy", "checksums.npy"):
+            assert filecmp.cmp(
+                one / str(number) / file, many / str(number) / file, False
+            )
+        assert not (many / str(number) / "parts").exists()
+        assert open_store(many / str(number)).key == (
+            open_store(one / str(number)).key
+        )
+
+
+@pytest.mark.parametrize("where", ["in a folder", "in memory", "in folders"])
+def test_row_shards(tmp_path, ranks_run, where):
     expected = _store(tmp_path / "one", ROW_SIZES, {})
-    options = {"split": split}
-    many = run_ranks(size, _rows, folder, ROW_SIZES, options)
+    many, size = ranks_run[0], len(ranks_run[0])
     for rank, found in enumerate(many):
-        for (nodes, own, shard), other in zip(found, expected, strict=True):
+        shards = zip(found[where], expected, strict=True)
+        for (nodes, own, shard), other in shards:
             assert nodes.tolist() == list(range(rank, other.shape[1], size))
             assert torch.equal(own, other[:, rank::size])
             assert shard == (rank, size)
 
 
-def _rows_unless_killed(folder, split, rank_fails):
+def _rows_unless_stopped(folder, rank_fails):
+    """Compute shards by both ways of sharing; give rows, or errors."""
     if find_ranks().rank == rank_fails:
 
         def fail(self, counts=None):
             raise KeyboardInterrupt("stopped")
 
         StoreWriter.finish = fail
-    return _rows(folder, ROW_SIZES[:1], {"split": split})
+    found = {}
+    for split in ("columns", "edges"):
+        try:
+            [(_, rows, _)] = _rows(
+                f"{folder}/{split}", ROW_SIZES[:1], {"split": split}
+            )
+            found[split] = rows
+        except (DGLError, KeyboardInterrupt) as error:
+            found[split] = str(error)
+    return found
 
 
-@pytest.mark.parametrize("split", ["columns", "edges"])
-def test_row_shards_that_lack_nothing_but_their_end(tmp_path, split):
-    with pytest.raises(RankErrors, match="stopped"):
-        run_ranks(2, _rows_unless_killed, tmp_path / "many", split, 1)
+def test_row_shards_that_lack_nothing_but_their_end(tmp_path):
+    for own in run_ranks(2, _rows_unless_stopped, tmp_path / "many", 1):
+        for error in own.values():
+            assert "stopped" in error
     expected = _store(tmp_path / "one", ROW_SIZES[:1], {})[0]
-    found = run_ranks(2, _rows_unless_killed, tmp_path / "many", split, None)
-    for rank, [(_, rows, _)] in enumerate(found):
-        assert torch.equal(rows, expected[:, rank::2])
+    found = run_ranks(2, _rows_unless_stopped, tmp_path / "many", None)
+    for rank, own in enumerate(found):
+        for rows in own.values():
+            assert torch.equal(rows, expected[:, rank::2])
 
 
 def test_shards_are_opened_by_as_many_ranks(tmp_path):
@@ -150,29 +180,46 @@ def _bad(case, folder):
     raise AssertionError(case)
 
 
-@pytest.mark.parametrize(
-    ("case", "texts"),
-    [
-        ("K", ["hops is [0, 1, 2] on rank 0 and [0, 1, 2, 3] on rank 1"] * 2),
-        ("features", ["feat (a digest)"] * 2),
-        ("graph", ["g (a digest of its edges)"] * 2),
-        ("not shared", ["does not see what rank 0 wrote there"] * 2),
-        ("split", ["product of the two should be the number of ranks"] * 2),
-        ("one rank fails", ["failed on rank 1: feat has 10 rows", "10 rows"]),
-        ("too little memory", ["failed on rank 1: memory", "too small"]),
-        ("rows", ["1 rows can't be shared by 2 ranks"] * 2),
-    ],
-)
-def test_bad_calls_are_errors_on_all_ranks(tmp_path, case, texts):
-    with pytest.raises(RankErrors) as caught:
-        run_ranks(2, _bad, case, tmp_path)
-    for rank, text in enumerate(texts):
-        assert text in str(caught.value.errors[rank])
+#: Bad calls, and what is said on each rank.
+BAD = {
+    "K": ["hops is [0, 1, 2] on rank 0 and [0, 1, 2, 3] on rank 1"] * 2,
+    "features": ["feat (a digest)"] * 2,
+    "graph": ["g (a digest of its edges)"] * 2,
+    "not shared": ["does not see what rank 0 wrote there"] * 2,
+    "split": ["product of the two should be the number of ranks"] * 2,
+    "one rank fails": ["failed on rank 1: feat has 10 rows", "10 rows"],
+    "too little memory": ["failed on rank 1: memory", "too small"],
+    "rows": ["1 rows can't be shared by 2 ranks"] * 2,
+}
 
 
-def test_ranks_may_have_different_memory(tmp_path):
+def _answers(folder):
+    """Make all calls, one after the other; give results and errors."""
+    found = {}
+    for case in [*BAD, "memory"]:
+        try:
+            found[case] = _bad(case, folder)
+        except DGLError as error:
+            found[case] = error
+    return found
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    return run_ranks(2, _answers, tmp_path_factory.mktemp("bad"))
+
+
+@pytest.mark.parametrize(("case", "texts"), BAD.items())
+def test_bad_calls_are_errors_on_all_ranks(answers, case, texts):
+    for found, text in zip(answers, texts, strict=True):
+        assert isinstance(found[case], DGLError)
+        assert text in str(found[case])
+
+
+def test_ranks_may_have_different_memory(answers):
+    # Also after all those errors.
     g, x = make()
     expected = list(block_aggregate(g, x, 2))
-    for found in run_ranks(2, _bad, "memory", tmp_path):
+    for found in (own["memory"] for own in answers):
         for one, two in zip(expected, found, strict=True):
             torch.testing.assert_close(one, two)

@@ -1,6 +1,5 @@
 """The bytes of an edge shard, counted before and measured."""
 
-import ctypes
 import sys
 
 import pytest
@@ -64,10 +63,7 @@ def _compute(request, call, edge_blocks):
 
 
 def _measure(cases):
-    # Freed memory is given back at once, so that it is not counted twice.
-    libc = ctypes.CDLL(None)
-    for option, value in ((-3, 1 << 16), (-1, 0), (-2, 0), (-8, 1)):
-        libc.mallopt(option, value)
+    edge_cases.give_memory_back()
     measured = []
     with edge_cases.this_call() as call:
         for case in cases:

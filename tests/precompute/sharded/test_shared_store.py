@@ -1,7 +1,9 @@
 """One store of many ranks: what a run that failed leaves, and the disk."""
 
 import filecmp
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from dgl import DGLError
 from dgl_lc.precompute import block_aggregate
 from dgl_lc.precompute.sharded import rank_work
 from dgl_lc.precompute.sharded.shared_store import SharedStore
+from dgl_lc.ranks import call as calls
 from dgl_lc.storage import write_hops
 from dgl_lc.storage.free_disk import disk_of
 from dgl_lc.storage.write_hops import StoreWriter
@@ -90,10 +93,32 @@ def _resume(folder):
     return seen
 
 
-def test_ranks_keep_the_parts_that_a_run_has_finished(one, tmp_path):
+def _compute_until_killed(folder):
+    """Write a store; rank 1 is killed when the other has written columns."""
+    # The others find out at once.
+    calls.BEAT_SECONDS, calls.SILENT_SECONDS = 0.1, 2.0
+    calls._FAREWELL_SECONDS = 1.0
+    if dist.get_rank() == 1:
+
+        def die(self, sink, done):
+            while not _mark_parts(folder):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        rank_work.CpuWork.run = die
+    block_aggregate(*make(*SIZE), 2, out=folder)
+
+
+@pytest.mark.parametrize(
+    ("run", "args", "text"),
+    [(_compute, [[1]], "stopped"), (_compute_until_killed, [], "died")],
+)
+def test_ranks_keep_the_parts_that_a_run_has_finished(
+    one, tmp_path, run, args, text
+):
     many = tmp_path / "many"
-    with pytest.raises(RankErrors):
-        run_ranks(2, _compute, many, [1])
+    with pytest.raises(RankErrors, match=text):
+        run_ranks(2, run, many, *args)
     before = _mark_parts(many)
     assert before
     for after in run_ranks(2, _resume, many):
@@ -101,27 +126,33 @@ def test_ranks_keep_the_parts_that_a_run_has_finished(one, tmp_path):
     assert same(one, many)
 
 
-def _compute_edges(folder, rank_fails=None):
+def _compute_edges(folder):
+    """Share the edges, twice."""
+    for rank in (0, 1):
+        options = {"split": "edges", "out": f"{folder}/{rank}"}
+        block_aggregate(*make(*SIZE), 2, **options).verify()
+
+
+def _stop_edges(folder):
     """Share the edges; a rank fails where it finishes its first part."""
-    if dist.get_rank() == rank_fails:
 
-        def fail(self, counts=None):
-            raise KeyboardInterrupt("stopped")
+    def fail(self, counts=None):
+        raise KeyboardInterrupt("stopped")
 
-        StoreWriter.finish = fail
-    options = {"split": "edges", "out": folder}
-    return block_aggregate(*make(*SIZE), 2, **options).verify()
+    for rank in (0, 1):
+        options = {"split": "edges", "out": f"{folder}/{rank}"}
+        with pytest.MonkeyPatch.context() as patch:
+            if dist.get_rank() == rank:
+                patch.setattr(StoreWriter, "finish", fail)
+            with pytest.raises((DGLError, KeyboardInterrupt), match="stopped"):
+                block_aggregate(*make(*SIZE), 2, **options)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_part_whose_columns_are_all_written_is_not_added_to(
-    one, tmp_path, rank
-):
-    many = tmp_path / "many"
-    with pytest.raises(RankErrors, match="stopped"):
-        run_ranks(2, _compute_edges, many, rank)
-    run_ranks(2, _compute_edges, many)
-    assert same(one, many)
+def test_a_part_whose_columns_are_all_written_is_not_added_to(one, tmp_path):
+    run_ranks(2, _stop_edges, tmp_path)
+    run_ranks(2, _compute_edges, tmp_path)
+    for rank in (0, 1):
+        assert same(one, tmp_path / str(rank))
 
 
 def _compute_another(folder):
