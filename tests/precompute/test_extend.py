@@ -14,7 +14,7 @@ from dgl import DGLError
 from dgl.base import DGLWarning
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from night import cases
+from night import cases, each
 
 from dgl_lc.data import build_disk_graph, write_features
 from dgl_lc.hops import NORMS
@@ -43,8 +43,7 @@ def x():
     return make_features(60, 40)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize(("dtype", "norm"), each(DTYPES, NORMS))
 def test_more_hops_are_those_of_a_full_run(g, x, tmp_path, dtype, norm):
     options = {"dtype": dtype, "norm": norm}
     block_aggregate(g, x, 3, out=tmp_path / "s", **options)

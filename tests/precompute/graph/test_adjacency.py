@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 import torch
 from dgl import DGLError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 from scipy import sparse
 
 from dgl_lc.data import block_model
@@ -76,6 +77,8 @@ FORMATS = {
     ),
 }
 FORMAT = pytest.mark.parametrize("name", FORMATS)
+#: By day, few matrices in each of so many formats.
+FEW = settings(max_examples=cases(8, 500))
 PAIRS = {
     "arrays": lambda coo: (coo.row, coo.col),
     "tensors": lambda coo: (
@@ -102,6 +105,7 @@ def same_hops(found, wanted):
 
 
 @FORMAT
+@FEW
 @given(coo=matrices())
 def test_a_matrix_gives_the_bits_of_the_same_graph(name, coo):
     # Where entries are merged, those that were stored twice become a 2.
@@ -115,6 +119,7 @@ def test_a_matrix_gives_the_bits_of_the_same_graph(name, coo):
 
 
 @FORMAT
+@FEW
 @given(coo=matrices(values=True))
 def test_values_are_the_weights_of_the_edges(name, coo):
     matrix, edges = FORMATS[name](coo)
@@ -131,6 +136,7 @@ def test_values_are_the_weights_of_the_edges(name, coo):
 
 
 @pytest.mark.parametrize("name", PAIRS)
+@FEW
 @given(coo=matrices())
 def test_a_pair_gives_the_bits_of_the_same_graph(name, coo):
     feat = make_features(coo.shape[0], 5)
@@ -140,6 +146,7 @@ def test_a_pair_gives_the_bits_of_the_same_graph(name, coo):
 
 
 @FORMAT
+@FEW
 @given(coo=matrices(values=True))
 def test_the_direction_is_that_of_from_scipy(name, coo):
     """Entry (i, j) is an edge from i to j; hop 1 is A^T X without norms."""
