@@ -1,8 +1,10 @@
 """Label features of many classes in little memory, as a process of its own.
 
-    python label_memory_case.py FOLDER MEMORY [memory|disk]
+    python label_memory_case.py FOLDER MEMORY DISK
 
-Prints the peak in bytes. The one-hot labels would take 34 MB.
+MEMORY and DISK are the budgets of a call whose result is in memory, and of
+one whose result is on disk. Prints the peaks of both in bytes. The one-hot
+labels would take 34 MB.
 """
 
 import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
@@ -18,7 +20,7 @@ from dgl_lc.testing.peak_memory import peak_memory
 NODES, EDGES, CLASSES = 50_000, 600_000, 172
 
 
-def main(folder, memory, where):
+def main(folder, memory, disk):
     g = power_law_graph(NODES, EDGES, seed=0)
     np.save(f"{folder}/edges.npy", torch.stack(g.edges()).numpy())
     graph = build_disk_graph(f"{folder}/edges.npy", NODES, f"{folder}/graph")
@@ -30,15 +32,15 @@ def main(folder, memory, where):
     small = {"num_classes": CLASSES, "nodes": nodes[:20].clone()}
     # Compiles, and starts threads.
     label_features(graph, labels, train, 3, **small)
-    out = f"{folder}/labels" if where == "disk" else None
+    for budget, out in ((memory, None), (disk, f"{folder}/labels")):
 
-    def call():
-        label_features(
-            graph, labels, train, 3, num_classes=CLASSES, nodes=nodes,
-            memory=int(memory), out=out,
-        )  # fmt: skip
+        def call(budget=budget, out=out):
+            label_features(
+                graph, labels, train, 3, num_classes=CLASSES, nodes=nodes,
+                memory=int(budget), out=out,
+            )  # fmt: skip
 
-    print(peak_memory(call, maps_files=True))
+        print(peak_memory(call, maps_files=True))
 
 
 if __name__ == "__main__":
