@@ -1,10 +1,10 @@
 """Random calls whose memory is measured; run as a process of its own.
 
-    python memory_cases.py SEED COUNT OPTIONS
+    python memory_cases.py CASES
 
-OPTIONS are those of a case that are not drawn, as JSON, such as {"K": 2}.
-Prints a line of JSON for each call. How the process allocates depends on its
-environment (:mod:`dgl_lc.testing.peak_memory`).
+CASES are pairs of a seed and of options that are not drawn, as JSON, such as
+[[0, {}], [1, {"K": 2}]]. Prints a line of JSON for each call. How the process
+allocates depends on its environment (:mod:`dgl_lc.testing.peak_memory`).
 """
 
 import dgl_lc  # isort: skip  # noqa: F401  # first: it makes DGL importable
@@ -186,8 +186,7 @@ def measure_in(graph_folder, seed, options):
 
 
 def main():
-    first, count, options = (json.loads(text) for text in sys.argv[1:])
-    for seed in range(first, first + count):
+    for seed, options in json.loads(sys.argv[1]):
         print(json.dumps(measure(seed, options)), flush=True)
 
 
