@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from dgl import nn as dglnn
+from night import every, in_turn
 from torch import nn
 from transform.zoo import (
     HID,
@@ -156,8 +157,10 @@ class _Named(nn.Module):
         return self.conv(g, h.relu())
 
 
-@pytest.mark.parametrize("kind", ["parameter", "module", "top"])
-@pytest.mark.parametrize("name", _NAMES)
+# By day each name for one kind of part; at night for all of them.
+@pytest.mark.parametrize(
+    ("name", "kind"), in_turn(_NAMES, ["parameter", "module", "top"])
+)
 def test_names_of_parts_are_never_code(name, kind):
     graph, feat = looped_graph(), features()
     model = _Named(name, kind).double().eval()
@@ -177,7 +180,8 @@ def test_names_of_parts_are_never_code(name, kind):
     assert not torch.equal(lc.module(rows), expected)
 
 
-@pytest.mark.parametrize("name", [n for n in _NAMES if n != "self"])
+# By day every fourth name, the first and the last one included; at night all.
+@pytest.mark.parametrize("name", every(4, [n for n in _NAMES if n != "self"]))
 def test_names_of_features_are_never_code(name):
     graph = looped_graph()
     graph.ndata[name] = features()

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from dgl import nn as dglnn
+from night import every, in_turn
 from torch import nn
 from transform.zoo import IN, OUT, Function, features, random_graph
 
@@ -23,8 +24,8 @@ def biased(bias, after=lambda h: h):
     return Function(body, fc=fc, conv=conv)
 
 
-@pytest.mark.parametrize("bias", BIASES)
-@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+# By day each bias with one scale, and with one function; at night with all.
+@pytest.mark.parametrize(("bias", "scale"), in_turn(BIASES, [1e-3, 1.0, 1e3]))
 def test_a_bias_of_any_size_is_aggregated(bias, scale):
     x = scale * features().float()
     g = random_graph()
@@ -37,15 +38,17 @@ def test_a_bias_of_any_size_is_aggregated(bias, scale):
     assert [entry.kind for entry in outside.report.inexact] == ["bias"]
 
 
-@pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize(
-    "bend",
-    [
-        torch.relu,
-        torch.tanh,
-        lambda h: h + 1e-3 * h**2,
-        lambda h: h + 1e-4 * h.abs(),
-    ],
+    ("bias", "bend"),
+    in_turn(
+        BIASES,
+        [
+            torch.relu,
+            torch.tanh,
+            lambda h: h + 1e-3 * h**2,
+            lambda h: h + 1e-4 * h.abs(),
+        ],
+    ),
 )
 def test_what_is_not_linear_is_found_beside_a_bias(bias, bend):
     def after(h):
@@ -57,7 +60,7 @@ def test_what_is_not_linear_is_found_beside_a_bias(bias, bend):
     assert not lc.report.exact
 
 
-@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize("bias", every(3, BIASES))
 def test_one_operation_with_a_small_non_linear_term_and_a_bias(bias):
     """A module of torch that is nearly linear, and adds a number."""
     bend, large = nn.Softplus(10.0, threshold=1e9), torch.linspace(5, 15, 99)
