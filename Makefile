@@ -35,7 +35,7 @@ lint: $(VENV)/.installed
 	$(BIN)/codespell
 
 # Figures of the README and of docs/, on a machine that does nothing else. This
-# takes 20 minutes on 2 cores, and resumes after an interruption;
+# takes 18 minutes on 2 cores, and resumes after an interruption;
 # "make bench BENCH=end_to_end_arxiv" measures one section.
 BENCH =
 FIGURES = $(BIN)/python benchmarks/figures.py

@@ -258,7 +258,7 @@ def _section(graph: str, minutes: float) -> Section:
 
 SECTIONS_OF_BENCH = {
     f"end_to_end_{graph}": _section(graph, minutes)
-    for graph, minutes in (("arxiv", 3.5), ("half", 3), ("few", 1.5))
+    for graph, minutes in (("arxiv", 3.1), ("half", 2.3), ("few", 1.3))
 }
 
 

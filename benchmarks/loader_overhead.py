@@ -193,7 +193,7 @@ def loader_table(rows):
 
 
 SECTIONS_OF_BENCH = {
-    "loader": Section(loader, {"loader": loader_table}, minutes=1)
+    "loader": Section(loader, {"loader": loader_table}, minutes=1.4)
 }
 
 

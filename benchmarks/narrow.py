@@ -147,7 +147,7 @@ def accuracy_table(rows: list[Row]) -> str:
 
 
 SECTIONS_OF_BENCH = {
-    "narrow": Section(times, {"narrow": times_table}, minutes=2),
+    "narrow": Section(times, {"narrow": times_table}, minutes=1.1),
     "narrow accuracy": Section(
         accuracy, {"narrow_accuracy": accuracy_table}, minutes=20,
         only_all=True,

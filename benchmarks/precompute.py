@@ -316,7 +316,7 @@ def bench_start(args):
 
 
 SECTIONS_OF_BENCH = {
-    "memory": Section(memory, {"memory": memory_table}, minutes=1)
+    "memory": Section(memory, {"memory": memory_table}, minutes=0.9)
 }
 SECTIONS = {
     "start": bench_start,

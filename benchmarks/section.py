@@ -26,7 +26,7 @@ A script of this folder takes part in ``make bench`` if it has a dict
   minimum. More keywords are kept as they are. Ratios are never stored: tables
   compute them.
 - ``options.size`` is "tiny" (tests: seconds, and no real graphs), "default"
-  (``make bench``, 20 minutes in all) or "all" (``make bench-all``).
+  (``make bench``, 18 minutes in all) or "all" (``make bench-all``).
 - A table is a function of a section's rows that returns Markdown, or a few
   words. ``figures.py write`` puts it into the README and into pages of docs/,
   between ``<!-- figures: NAME -->`` and ``<!-- end figures -->``, which may be

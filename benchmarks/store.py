@@ -207,7 +207,9 @@ def store_table(rows):
     return "\n".join(lines)
 
 
-SECTIONS_OF_BENCH = {"store": Section(store, {"store": store_table}, minutes=1)}
+SECTIONS_OF_BENCH = {
+    "store": Section(store, {"store": store_table}, minutes=0.3)
+}
 
 
 def line(found, disk):

@@ -1,8 +1,9 @@
 """Mini-batches of rows."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from itertools import islice, repeat
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,6 +19,11 @@ from .targets import Targets, node_labels
 Inputs = NodeRows | Sequence | torch.Tensor
 #: Where each batch of an epoch begins and ends, in the order of the epoch.
 Cuts = list[tuple[int, int]]
+#: What has an entry for each sample.
+Entries = TypeVar("Entries", torch.Tensor, Targets, torch.Tensor | Targets)
+
+#: Samples whose nodes and labels are looked up at once.
+LOOKED_UP = 1 << 16
 
 
 class HopLoader:
@@ -152,11 +158,12 @@ class HopLoader:
     def __iter__(self) -> Generator[Any, None, None]:
         order, cuts = self._cut(self._epoch)
         self._epoch += 1
+        given: Iterator[torch.Tensor | Targets | None]
+        given = repeat(None, len(cuts))
+        if self._labels is not None:
+            given = looked_up(self._labels, order, cuts)
         with closing(self._gather(order, cuts)) as gathered:
-            for batch, (first, last) in zip(gathered, cuts, strict=True):
-                labels = self._labels
-                if labels is not None:
-                    labels = labels.index_select(0, order[first:last])
+            for batch, labels in zip(gathered, given, strict=True):
                 yield self._finish(batch, labels)
 
     def _gather(
@@ -164,25 +171,19 @@ class HopLoader:
     ) -> Generator[NodeRows, None, None]:
         """Gather the rows of the batches."""
         size = self._window
+        batches = self._batches(order, cuts)
         if size is None:
-            return self._reader.one_by_one(
-                self._batch(order[slice(*cut)]) for cut in cuts
-            )
+            return self._reader.one_by_one(batches)
         return self._reader.in_blocks(
-            [
-                self._batch(order[slice(*cut)])
-                for cut in cuts[first : first + size]
-            ]
-            for first in range(0, len(cuts), size)
+            list(islice(batches, size)) for _ in range(0, len(cuts), size)
         )
 
-    def _batch(self, order: torch.Tensor) -> Batch:
-        """Return the nodes of a batch, and the places of their rows."""
-        # index_select is four times as fast as nids[order].
-        nids = self.nids.index_select(0, order)
+    def _batches(self, order: torch.Tensor, cuts: Cuts) -> Iterator[Batch]:
+        """Give the nodes of each batch, and the places of their rows."""
+        nids = looked_up(self.nids, order, cuts)
         if self._places is self.nids:
-            return nids, nids
-        return nids, self._places.index_select(0, order)
+            return ((own, own) for own in nids)
+        return zip(nids, looked_up(self._places, order, cuts), strict=True)
 
     @property
     def _window(self) -> int | None:
@@ -249,6 +250,32 @@ class HopLoader:
                 rows = iter(found)
                 found = [next(rows) if there else None for there in self._given]
         return found if labels is None else (found, labels)
+
+
+def looked_up(
+    values: Entries, order: torch.Tensor, cuts: Cuts, at_once: int = LOOKED_UP
+) -> Iterator[Entries]:
+    """Look up the values of each batch, for several batches at once.
+
+    One by one, the lookups of small batches wait for the memory: 16 of them
+    take four times as long as one of all their samples.
+
+    >>> order = torch.tensor([2, 0, 1])
+    >>> list(looked_up(torch.tensor([5, 6, 7]), order, [(0, 2), (2, 3)]))
+    [tensor([7, 5]), tensor([6])]
+    """
+    done = 0
+    while done < len(cuts):
+        first, last = cuts[done]
+        begin = done
+        done += 1
+        while done < len(cuts) and cuts[done][1] - first <= at_once:
+            last = cuts[done][1]
+            done += 1
+        # index_select is four times as fast as values[order].
+        found = values.index_select(0, order[first:last])
+        for low, high in cuts[begin:done]:
+            yield found[low - first : high - first]
 
 
 def batches_of(count: int, size: int) -> Cuts:

@@ -77,6 +77,32 @@ def test_all_ways_compute_the_same_logits_and_batches(script, task):
         assert torch.equal(batch[1], seen[0][1])
 
 
+def test_ways_train_to_the_same_logits_in_the_same_order(
+    script, task, monkeypatch
+):
+    """What they reach differs by the order of their batches alone."""
+    ways = script("ways")
+    monkeypatch.setattr(ways, "BATCH", 32)
+    count = len(task.train)
+    orders = [torch.randperm(count) for _ in range(3)]
+    logits = []
+    for name in ("dgl-lc", "DGL hops, indexed batches"):
+        way = start(script, name, task)
+        inputs = way.prepare(ways.Stages())
+        batches = way.batches(inputs)
+        way.model.train()
+        drawn = iter(orders)
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                torch, "randperm", lambda n, generator=None, d=drawn: next(d)
+            )
+            for _ in orders:
+                way.epoch(batches)
+        way.model.eval()
+        logits.append(way.logits(inputs))
+    torch.testing.assert_close(logits[0], logits[1], rtol=1e-2, atol=1e-2)
+
+
 def test_labels_of_batches_belong_to_their_rows(script, task):
     """Every label is the node's number, and so is its feature."""
     ways = script("ways")

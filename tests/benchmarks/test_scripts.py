@@ -1,5 +1,6 @@
 """The scripts of benchmarks/: all can be started, and one runs."""
 
+import argparse
 import doctest
 import json
 import sys
@@ -42,7 +43,54 @@ def test_fresh_graphs_give_rows_and_parts(script, monkeypatch, tmp_path):
     for row in rows:
         assert row["fresh_s"] > 0
         assert row["error"] < 1e-4
-    assert {"sorting", "norms", "hops", "first touch"} <= set(rows[0]["parts"])
+    parts = rows[0]["parts"]
+    assert {"sorting", "norms", "hops", "first touch"} <= set(parts)
+    assert sum(parts.values()) == pytest.approx(rows[0]["fresh_s"], abs=0.01)
+    assert not any("parts" in row for row in rows[2:])
+
+
+def test_fresh_makes_as_many_calls_as_runs(script, monkeypatch):
+    fresh = script("fresh")
+    g = power_law_graph(300, 2000)
+    monkeypatch.setattr(fresh, "make_graph", lambda name, args: g)
+    task = fresh.Task("4m", argparse.Namespace(runs=2))
+    calls = []
+
+    def counted(given):
+        def hops(x, K):
+            calls.append(len(x))
+            return fresh.peers.ours(given)(x, K)
+
+        return hops
+
+    # Ours are warmed up on the graph itself, peers on a small one.
+    task.measure(counted)
+    assert calls == [300] * 5
+    calls.clear()
+    monkeypatch.setitem(fresh.peers.FRESH, "another", counted)
+    task.measure(counted)
+    assert calls == [2000, *[300] * 4]
+
+
+def test_all_are_timed_equally_often_on_a_graph(script, monkeypatch):
+    """make bench runs calls on the largest graph twice, those of peers too."""
+    fresh, section = script("fresh"), script("section")
+    seen = []
+
+    def rows(name, args):
+        seen.append((name, args.runs))
+        return []
+
+    monkeypatch.setattr(fresh, "graph_rows", rows)
+    monkeypatch.setattr(fresh, "compile_rows", list)
+    monkeypatch.setattr(fresh, "graphs_at_hand", lambda args: args.graphs)
+    for size, runs in (("default", 3), ("all", 5), ("default", 1)):
+        list(fresh.fresh(section.Options(size=size, runs=runs)))
+    assert seen == [
+        ("arxiv", 3), ("1m", 3), ("4m", 2),
+        ("arxiv", 5), ("1m", 5), ("4m", 5),
+        ("arxiv", 1), ("1m", 1), ("4m", 1),
+    ]  # fmt: skip
 
 
 def test_batches_are_read_from_a_small_store(

@@ -1,5 +1,7 @@
 """Mini-batches: what is in them, and in which order."""
 
+from itertools import pairwise
+
 import dgl
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from dgl_lc import HopFeatures, block_aggregate
 from dgl_lc.testing.random_graphs import make_features
 from dgl_lc.training import HopLoader
+from dgl_lc.training.loader import looked_up
 
 N = 23
 GRAPH = dgl.rand_graph(N, 60)
@@ -59,6 +62,40 @@ def test_the_order_follows_from_seed_and_epoch():
     other.set_epoch(2)
     assert batches(other) == first[2]
     assert batches(loader(2)) != first[0]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 4), max_size=12),
+    at_once=st.integers(1, 9),
+    seed=st.integers(0, 99),
+)
+def test_values_are_those_of_each_batch_however_many_at_once(
+    sizes, at_once, seed
+):
+    """Ranks and shards have batches of several sizes, and empty ones."""
+    generator = torch.Generator().manual_seed(seed)
+    ends = np.cumsum([0, *sizes]).tolist()
+    cuts = list(pairwise(ends))
+    values = torch.randn(9, generator=generator)
+    order = torch.randint(9, (ends[-1],), generator=generator)
+    read = []
+
+    class Counted(torch.Tensor):
+        def index_select(self, dim, places):
+            read.append(len(places))
+            return super().index_select(dim, places)
+
+    found = list(looked_up(values.as_subclass(Counted), order, cuts, at_once))
+    assert len(found) == len(cuts)
+    for own, (first, last) in zip(found, cuts, strict=True):
+        assert torch.equal(
+            own.as_subclass(torch.Tensor), values[order][first:last]
+        )
+    # More than asked for are read at once only if a batch is that large.
+    assert sum(read) == len(order)
+    assert all(count <= max(at_once, *sizes, 0) for count in read)
+    # Two neighbours fit together into none of the lookups.
+    assert all(one + two > at_once for one, two in pairwise(read))
 
 
 def test_a_kept_batch_does_not_change_later():
