@@ -9,6 +9,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
+	@echo "These commands are in $(BIN): run \"source $(BIN)/activate\" first."
 
 # Two processes: most tests keep one core busy. Each takes neighbours, which
 # share what was made for the first of them.

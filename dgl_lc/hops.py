@@ -89,9 +89,9 @@ class HopFeatures(NodeRows):
     that might mix rows is refused, and so is a factor or a mask per node.
     ``len(hops)`` is the number of hops; ``hops.shape[0]`` that of rows.
 
-    Not noticed is a plain tensor that is added or concatenated and that was
-    meant for all hops (the result is hop 0), and ``hops[:n]`` or ``hops[i]``
-    that was meant for rows and names existing hops.
+    Two mistakes are not found. A plain tensor that is added or concatenated
+    counts as hop 0, so that the result is hop 0 alone. ``hops[:n]`` and
+    ``hops[i]`` pick hops, also where rows were meant, if these hops exist.
 
     Parameters
     ----------
