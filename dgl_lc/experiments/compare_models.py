@@ -221,13 +221,21 @@ def remarks(results: list[TrainedModel], data: NodeData) -> list[str]:
                 f"aggregation comes before all activations."
             )
         rows, nodes = runs[0].rows, found[original][0].rows
-        if ratio < 1:
+        if ratio < 1 and rows > nodes:
             lines.append(
                 f"  {name} is slower: its layers run on {rows:,} rows per "
                 f"epoch ({rows // len(data.train)} hops of each training "
                 f"node), those of {original} on {nodes:,} "
                 f"nodes. On a CPU the multiplications take most of the time, "
                 f"and the saved aggregation is the smaller part."
+            )
+        elif ratio < 1:
+            lines.append(
+                f"  {name} is slower, although its layers run on fewer rows "
+                f"({rows:,} per epoch) than those of {original} ({nodes:,} "
+                f"nodes). Mini-batches are many small steps, which other "
+                f"programs on this machine slow down most: if any ran, "
+                f"measure again."
             )
     return lines
 
