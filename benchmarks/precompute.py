@@ -23,7 +23,16 @@ import numpy as np
 import peers
 import torch
 from measure import Peak, answer, fastest, in_process
-from section import OURS, Options, Section, print_rows, row, table
+from section import (
+    OURS,
+    Options,
+    Section,
+    format_value,
+    print_rows,
+    row,
+    select,
+    table,
+)
 
 from dgl_lc._common.bytes import format_bytes
 from dgl_lc.data import power_law_graph
@@ -244,6 +253,15 @@ def memory_table(rows):
     return table(parts, ratio_to=None)
 
 
+def memory_words(rows):
+    """Say in a few words what the largest graph takes, with us and DGL."""
+    ours, theirs = (
+        format_value(select(rows, name=name, what="all rows")[-1]["value"], "B")
+        for name in ("dgl-lc", "DGL copy_u_sum, norms folded")
+    )
+    return f"{ours}, where DGL takes {theirs}"
+
+
 def peak_of(task):
     """Measure one peak, in a process that :func:`memory` has started."""
     torch.set_num_threads(task["threads"])
@@ -316,7 +334,10 @@ def bench_start(args):
 
 
 SECTIONS_OF_BENCH = {
-    "memory": Section(memory, {"memory": memory_table}, minutes=0.9)
+    "memory": Section(
+        memory, {"memory": memory_table, "memory-words": memory_words},
+        minutes=0.9,
+    )
 }
 SECTIONS = {
     "start": bench_start,
