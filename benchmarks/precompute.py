@@ -335,7 +335,8 @@ def bench_start(args):
 
 SECTIONS_OF_BENCH = {
     "memory": Section(
-        memory, {"memory": memory_table, "memory-words": memory_words},
+        memory,
+        {"memory": memory_table, "memory-words": memory_words},
         minutes=0.9,
     )
 }
