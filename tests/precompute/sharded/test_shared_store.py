@@ -32,7 +32,10 @@ def _used(folder):
 
 
 def _compute(folder, ranks_fail, disk=None):
-    """Write a store; some ranks fail where they compute their columns."""
+    """Write a store; some ranks fail where they compute their columns.
+
+    They wait until another rank has finished a part.
+    """
     folder = Path(folder)
     if disk is not None:
         write_hops._SPARE = 0
@@ -42,6 +45,9 @@ def _compute(folder, ranks_fail, disk=None):
     if dist.get_rank() in ranks_fail:
 
         def fail(self, sink, done):
+            alone = len(ranks_fail) == dist.get_world_size()
+            while not alone and not _mark_parts(folder):
+                time.sleep(0.01)
             raise KeyboardInterrupt("stopped")
 
         rank_work.CpuWork.run = fail
@@ -63,7 +69,7 @@ def same(one, other):
 
 def test_one_process_completes_what_ranks_have_begun(one, tmp_path):
     many = tmp_path / "many"
-    with pytest.raises(RankErrors):
+    with pytest.raises(RankErrors, match="stopped"):
         run_ranks(2, _compute, many, [1])
     parts = {path.name for path in (many / "parts").iterdir()}
     assert "columns-32-64" in parts
@@ -161,7 +167,7 @@ def _compute_another(folder):
 
 def test_parts_of_another_call_are_never_taken(tmp_path):
     many = tmp_path / "many"
-    with pytest.raises(RankErrors):
+    with pytest.raises(RankErrors, match="stopped"):
         run_ranks(2, _compute, many, [1])
     with pytest.raises(RankErrors, match="norm"):
         run_ranks(2, _compute_another, many)
