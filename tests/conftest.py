@@ -31,7 +31,7 @@ if not torch.cuda.is_available():
 settings.register_profile(
     "dgl-lc",
     deadline=None,
-    max_examples=cases(25, 500),
+    max_examples=cases(15, 500),
     suppress_health_check=[HealthCheck.too_slow],
     # The same cases each time in CI, and other ones each night.
     derandomize=bool(os.environ.get("CI")) and not NIGHT,

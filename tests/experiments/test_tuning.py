@@ -63,6 +63,8 @@ def test_a_study_of_another_data_set_of_that_name_is_an_error(
         tune("SGC", other_task, results, trials=1, **short)
 
 
+# Two processes import torch and DGL.
+@pytest.mark.slow
 def test_several_workers_share_a_study(small_task, short, tmp_path):
     results = ResultsFolder(tmp_path)
     found = tune("SGC", small_task, results, trials=3, workers=2, **short)

@@ -307,6 +307,8 @@ for seconds in times:
 """
 
 
+# By day, runs end at each of the places above.
+@pytest.mark.slow
 def test_killed_by_the_clock(tmp_path):
     edges = random_edges(20_000, 200_000)
     np.savez(tmp_path / "edges.npz", edge_index=edges)

@@ -220,6 +220,7 @@ def test_the_code_of_an_lc_version_counts(file):
         fit(*version(0.1), *SPLIT, epochs=3, checkpoint=file)
 
 
+@pytest.mark.slow
 def test_a_run_is_described_alike_in_another_process(deep_hops, file):
     code = f"""
 import sys

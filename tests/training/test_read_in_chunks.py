@@ -13,6 +13,7 @@ import torch
 from dgl import DGLError
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from night import cases
 from torch.testing import assert_close
 
 from dgl_lc.nn import FSGNN
@@ -69,7 +70,7 @@ def assert_right(batch, labels):
 IDS = st.lists(st.integers(0, N - 1), min_size=1, max_size=80)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=cases(15, 200), deadline=None)
 @given(
     ids=IDS, batch=st.integers(1, 50), rows=st.integers(1, 30),
     windows=st.integers(1, 4), shuffle=st.booleans(), is_cold=st.booleans(),
