@@ -93,10 +93,10 @@ def summary_table(found: dict[str, list[Runs]]) -> pd.DataFrame:
             "data set": name,
             "metric": {"roc_auc": "ROC AUC"}.get(metric, metric),
             "seeds": len(old.test),
-            "chosen without new pieces": old.title,
+            "best of 2022": old.title,
             "test": spread(old.test),
-            "chosen of all": new.title,
-            "test of that": spread(new.test),
+            "best of all": new.title,
+            "its test": spread(new.test),
             "difference": f"{points:+.2f}",
         })  # fmt: skip
     return pd.DataFrame(rows)
