@@ -17,7 +17,7 @@ from dgl_lc.experiments.demo_settings import FAMILIES, SETTINGS, demo_task
 from dgl_lc.experiments.train_one import train_model
 
 RATES = (0.003, 0.01, 0.03)
-DECAYS = (1e-5, 1e-3, 1e-2)
+DECAYS = (1e-5, 1e-3)
 
 
 def parse_args():
