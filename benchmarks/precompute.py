@@ -30,8 +30,8 @@ from section import (
     format_value,
     print_rows,
     row,
-    select,
     table,
+    value,
 )
 
 from dgl_lc._common.bytes import format_bytes
@@ -255,11 +255,12 @@ def memory_table(rows):
 
 def memory_words(rows):
     """Say in a few words what the largest graph takes, with us and DGL."""
+    case = rows[-1]["case"]
     ours, theirs = (
-        format_value(select(rows, name=name, what="all rows")[-1]["value"], "B")
-        for name in ("dgl-lc", "DGL copy_u_sum, norms folded")
+        format_value(value(rows, case=case, name=name, what="all rows"), "B")
+        for name in (OURS, "DGL copy_u_sum, norms folded")
     )
-    return f"{ours}, where DGL takes {theirs}"
+    return f"{ours} ({case}), where DGL takes {theirs}"
 
 
 def peak_of(task):
