@@ -1,6 +1,7 @@
 r"""Writing :math:`S X` for the rows of a hop, with the kernels of the CPU."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..graph.filters import Filter
 from ..graph.in_edges import EdgeBlock
 from . import chunks as chunk_kernels
 from .chunks import FIRST, SLOT, Chunks, Entries, make_scratch
+from .edges_ahead import EdgesAhead
 from .gather import sum_rows, tiles
 
 
@@ -76,13 +78,19 @@ class FilterProduct:
         for number, block in enumerate(self.filter.blocks()):
             begin, end = (int(at) for at in chunks.starts[number : number + 2])
             entries = self._entries(hop, block, place, scaled)
+            coming = EdgesAhead(
+                block, chunks.table[begin:end], self.rows[hop],
+                self.filter.edges.indptr,
+            )  # fmt: skip
 
             def work(
                 worker: int,
                 item: int,
                 begin: int = begin,
                 entries: Entries = entries,
+                coming: EdgesAhead = coming,
             ) -> None:
+                coming.begin(item)
                 chunk, scratch = (
                     chunks.table[begin + item],
                     self.scratch[worker],
@@ -100,7 +108,8 @@ class FilterProduct:
                     )  # fmt: skip
                 done(int(scratch.offsets[count]) * row_bytes)
 
-            run_parallel(work, end - begin)
+            with closing(coming):
+                run_parallel(work, end - begin)
         self._add_slots(hop, chunks.table, slots, target)
 
     def _kernels(
