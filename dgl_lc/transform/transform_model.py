@@ -27,7 +27,7 @@ from .refusals import LCError, Problem, first_line, refusal
 from .report import find_commuted, make_report
 from .rewrite_messages import rewrite_messages
 from .simplify import simplify
-from .tracing.dgl_hooks import LOCK
+from .tracing.dgl_hooks import transforming
 from .tracing.graph_transforms import keeping_edges
 from .tracing.model_call import ModelCall, read_call
 from .tracing.probes import copy_model, make_probe
@@ -120,7 +120,7 @@ def lc_transform(
     options = check_options(fold, bias, ignore_edge_dropout, copy, max_inputs)
     call = read_call(model, args, kwargs)
     with (
-        LOCK,
+        transforming(),
         torch.random.fork_rng(devices=[]),
         torch.inference_mode(False),
         torch.enable_grad(),

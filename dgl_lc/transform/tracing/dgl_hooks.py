@@ -63,13 +63,40 @@ _NUM_EDGES = ("num_edges", "number_of_edges")
 _CHANGES = ("add_edges", "remove_edges", "add_nodes", "remove_nodes")
 
 #: Held by the one transformation that may run at a time.
-LOCK = threading.RLock()
-_active = threading.local()
+_LOCK = threading.RLock()
+
+#: An object, the name of a function of it, and what is called there.
+Patch = tuple[Any, str, Callable]
+
+
+class _Active(threading.local):
+    """What a thread is doing."""
+
+    #: The tracer that records.
+    tracer: MessageTracer | None = None
+    #: Within a transformation: the patches, by the number of modules that
+    #: Python had. Finding them takes longer than a small model.
+    patches: dict[int, list[Patch]] | None = None
+
+
+_active = _Active()
+
+
+@contextmanager
+def transforming() -> Iterator[None]:
+    """Keep other threads from transforming, and patches until the end."""
+    with _LOCK:
+        outer = _active.patches
+        _active.patches = {} if outer is None else outer
+        try:
+            yield
+        finally:
+            _active.patches = outer
 
 
 def _tracer() -> MessageTracer | None:
     """Return the tracer of this thread, if it is recording."""
-    tracer = getattr(_active, "tracer", None)
+    tracer = _active.tracer
     if tracer is None or not torch._C._is_torch_function_mode_enabled():
         return None
     return tracer
@@ -111,7 +138,7 @@ def _refusal(
     return refused
 
 
-def _patches() -> Iterator[tuple[Any, str, Callable]]:
+def _patches() -> Iterator[Patch]:
     """Yield (owner, name, function to call there while tracing)."""
     hetero = _refusal(
         causes.UNSUPPORTED_GRAPH,
@@ -395,14 +422,12 @@ def _derive(
 def tracing(tracer: MessageTracer) -> Iterator[None]:
     """Record what happens in this block, in this thread."""
     undo = []
-    with LOCK:
+    with transforming():
         _active.tracer = tracer
         try:
-            for owner, name, traced in list(_patches()):
-                original = getattr(owner, name, None)
-                if callable(original):
-                    undo.append((owner, name, owner.__dict__.get(name)))
-                    setattr(owner, name, _when_tracing(original, traced))
+            for owner, name, call in _wrapped_patches():
+                undo.append((owner, name, owner.__dict__.get(name)))
+                setattr(owner, name, call)
             length = _when_tracing(len, MessageTracer.length)
             with followed_len(tracer.model, length), tracer:
                 yield
@@ -413,3 +438,21 @@ def tracing(tracer: MessageTracer) -> Iterator[None]:
                 else:
                     setattr(owner, name, original)
             _active.tracer = None
+
+
+def _wrapped_patches() -> Iterator[Patch]:
+    """Yield what to set while tracing; each is set before the next is made."""
+    patches, size = _active.patches, len(sys.modules)
+    assert patches is not None
+    kept = patches.get(size)
+    if kept is not None:
+        yield from kept
+        return
+    made: list[Patch] = []
+    for owner, name, traced in list(_patches()):
+        original = getattr(owner, name, None)
+        if callable(original):
+            made.append((owner, name, _when_tracing(original, traced)))
+            yield made[-1]
+    # A model may import modules while it runs: they are searched next time.
+    patches[size] = made

@@ -8,6 +8,7 @@ function of Python stays as it is: other libraries may look at it.
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from torch import nn
@@ -42,6 +43,18 @@ def _namespaces(model: nn.Module) -> Iterator[dict[str, Any]]:
                 if package not in _LIBRARIES:
                     packages.add(package)
                     yield names
-    for name, found in list(sys.modules.items()):
-        if name.split(".")[0] in packages and hasattr(found, "__dict__"):
+    for name in _names_within(frozenset(packages), len(sys.modules)):
+        found = sys.modules.get(name)
+        if hasattr(found, "__dict__"):
             yield vars(found)
+
+
+@lru_cache(maxsize=8)
+def _names_within(packages: frozenset[str], num_modules: int) -> list[str]:
+    """List the modules of some packages; there are thousands to look at.
+
+    ``num_modules`` is how many there are, so that new ones are found.
+    """
+    return [
+        name for name in list(sys.modules) if name.split(".")[0] in packages
+    ]

@@ -142,7 +142,10 @@ def _free_primes(call: ModelCall) -> list[int]:
     for tensor in tensors:
         used.update(tensor.shape)
     used.discard(0)
-    return [p for p in _PRIMES if all(width % p for width in used)]
+    widest = max(used, default=0)
+    return [
+        p for p in _PRIMES if p > widest or all(width % p for width in used)
+    ]
 
 
 def _edges(
