@@ -53,7 +53,7 @@ def dense(logits, g, labels, train, alphas, steps, scale, filters):
         if scale is None:
             found = spread(one, errors, steps[0], alphas[0], clamp)
             sigma = np.abs(errors[train]).sum() / len(train)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(all="ignore"):
                 factor = sigma / np.abs(found).sum(axis=1, keepdims=True)
             factor[~(factor <= 1000)] = 1.0
             z = z + factor * found
