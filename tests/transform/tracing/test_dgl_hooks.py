@@ -1,5 +1,6 @@
 """Hooks into DGL are undone, and belong to one thread."""
 
+import importlib
 import sys
 import threading
 
@@ -8,15 +9,19 @@ import pytest
 import torch
 from torch import nn
 from transform.zoo import (
+    HID,
+    IN,
     REFUSED,
     Layers,
     features,
     gcn,
     looped_graph,
+    model_of,
     random_graph,
 )
 
 from dgl_lc import LCError, lc_transform
+from dgl_lc.transform.tracing import dgl_hooks
 
 pytestmark = pytest.mark.usefixtures("double_precision")
 
@@ -69,3 +74,40 @@ def test_other_threads_are_not_traced():
     assert len(results) == 3
     assert not wrong
     assert count[0]
+
+
+def test_what_to_patch_is_found_once_in_a_transformation(monkeypatch):
+    model, graph, feat = Layers(*gcn()).double(), looped_graph(), features()
+    lc_transform(model, graph, feat)  # imports what is imported late
+    found, patches = [], dgl_hooks._patches
+
+    def count():
+        found.append(1)
+        return patches()
+
+    monkeypatch.setattr(dgl_hooks, "_patches", count)
+    for times in (1, 2):
+        lc_transform(model, graph, feat)
+        assert len(found) == times
+
+
+@pytest.mark.parametrize("late", ["from dgl import reverse", "import dgl"])
+def test_a_module_that_is_imported_by_the_model_is_traced(
+    tmp_path, monkeypatch, late
+):
+    name = f"imported_late_{len(late)}"
+    (tmp_path / f"{name}.py").write_text(f"{late}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def body(self, g, x):
+        module = importlib.import_module(name)
+        reverse = getattr(module, "reverse", None) or module.dgl.reverse
+        return dgl.ops.copy_u_sum(reverse(g), self.fc(x))
+
+    model, g = model_of(body, fc=nn.Linear(IN, HID, bias=False)), random_graph()
+    try:
+        lc = lc_transform(model, g, features())
+        found = lc.module(*lc.precompute(g, features()))
+        torch.testing.assert_close(found, model(g, features()))
+    finally:
+        sys.modules.pop(name, None)
