@@ -11,6 +11,7 @@ import dgl_lc  # isort: skip  # first: it makes DGL importable
 import gc
 import itertools
 import random
+import signal
 from pathlib import Path
 
 import dgl
@@ -24,6 +25,10 @@ from dgl_lc.data import power_law_graph
 from dgl_lc.testing.random_graphs import graphs, make_features  # noqa: F401
 
 assert dgl_lc.__version__
+
+# A shell has what it runs in the background ignore Ctrl-C, which tests send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Triton reads this when it is imported, which dgl_lc has not done.
 if not torch.cuda.is_available():

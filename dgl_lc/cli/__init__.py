@@ -148,7 +148,9 @@ def _signals_interrupt() -> Iterator[list[int]]:
         # Only the main thread can set handlers.
         with suppress(ValueError):
             for number in (signal.SIGINT, signal.SIGTERM):
-                before[number] = signal.signal(number, interrupt)
+                # A shell has what runs in the background ignore Ctrl-C.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    before[number] = signal.signal(number, interrupt)
         yield received
     finally:
         for each, handler in before.items():

@@ -181,6 +181,24 @@ def test_handlers_are_as_before_afterwards(capsys):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_command_in_the_background_ignores_ctrl_c(monkeypatch):
+    """As its shell wants: Ctrl-C is for what runs in the foreground."""
+    from dgl_lc.cli import calibrate
+
+    def run(args):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        return 0
+
+    monkeypatch.setattr(calibrate, "_run", run)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert main(["calibrate"]) == 0
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_an_error_that_an_interrupt_became_is_an_interrupt(capsys, monkeypatch):
     """A library may raise an error of its own after Ctrl-C."""
     from dgl_lc.cli import calibrate
