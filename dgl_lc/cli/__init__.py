@@ -148,7 +148,8 @@ def _signals_interrupt() -> Iterator[list[int]]:
         # Only the main thread can set handlers.
         with suppress(ValueError):
             for number in (signal.SIGINT, signal.SIGTERM):
-                # A shell has what runs in the background ignore Ctrl-C.
+                # What was to be ignored stays so: a shell has programs in
+                # the background ignore Ctrl-C.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     before[number] = signal.signal(number, interrupt)
         yield received

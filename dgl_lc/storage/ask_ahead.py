@@ -45,16 +45,18 @@ class AskAhead:
 
     def ask(self, first: int, last: int) -> None:
         """Ask for entries first to last (exclusive)."""
-        if self._file is None:
+        file = self._file
+        if file is None:
             return
-        number = self._file.fileno()
         begin = self._begin + first * self._itemsize
         end = self._begin + last * self._itemsize
-        # Not every file system takes requests.
-        with contextlib.suppress(OSError):
+        # Not every file system takes requests, and a thread may still ask
+        # when an interrupt has closed the file.
+        with contextlib.suppress(OSError, ValueError):
             for at in range(begin, end, _PIECE):
                 size = min(_PIECE, end - at)
-                os.posix_fadvise(number, at, size, os.POSIX_FADV_WILLNEED)
+                how = os.POSIX_FADV_WILLNEED
+                os.posix_fadvise(file.fileno(), at, size, how)
 
     @property
     def asks(self) -> bool:

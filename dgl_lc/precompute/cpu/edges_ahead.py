@@ -1,17 +1,19 @@
 """Asking the disk for the edges of chunks that are computed soon."""
 
+import threading
+
 import numpy as np
 
 from ...storage.ask_ahead import AskAhead
 from ..graph.in_edges import EdgeBlock
 from .chunks import FIRST, FROM_EDGE, LAST, TO_EDGE
 
-#: Chunks between the one that is computed and the one that is asked for. Full
-#: chunks of edges without weights are 128 KiB, so that this is 16 MiB.
-_AHEAD = 128
+#: Edges between the chunk that is begun and what is asked for: 16 MiB, without
+#: weights. At least the next chunk is asked for.
+_AHEAD = 1 << 22
 #: Edges between two rows that are read as well: a disk reads them in less
 #: time than another request takes.
-_GAP = 1 << 14
+_GAP = 1 << 12
 #: Rows whose edges are looked up at a time.
 _ROWS = 1 << 10
 
@@ -41,27 +43,29 @@ class EdgesAhead:
         indptr: np.ndarray,
     ):
         self._table, self._rows, self._indptr = table, rows, indptr
-        self._base = block.begin
-        self._files = []
-        # Weights that are not in the order of the edges are in memory.
-        weight = block.weight if block.edge_ids is None else None
-        for array in (block.indices, weight):
-            if array is None:
-                continue
-            asked = AskAhead(array)
-            if asked.asks:
-                self._files.append(asked)
-        for item in range(min(_AHEAD, len(table))):
-            self._ask(item)
+        files = [AskAhead(array) for array in block.mapped]
+        self._files = [file for file in files if file.asks]
+        self._next = 0
+        self._lock = threading.Lock()
 
     def begin(self, item: int) -> None:
-        """Ask for a later chunk, when a chunk is begun."""
-        if item + _AHEAD < len(self._table):
-            self._ask(item + _AHEAD)
-
-    def _ask(self, item: int) -> None:
+        """Ask for the chunks that follow one that is begun, and for itself."""
         if not self._files:
             return
+        limit = self._first_edge(item) + _AHEAD
+        with self._lock:
+            while self._next < len(self._table) and (
+                self._next <= item + 1 or self._first_edge(self._next) < limit
+            ):
+                self._ask(self._next)
+                self._next += 1
+
+    def _first_edge(self, item: int) -> int:
+        chunk = self._table[item]
+        first = chunk[FIRST] if self._rows is None else self._rows[chunk[FIRST]]
+        return max(int(self._indptr[first]), int(chunk[FROM_EDGE]))
+
+    def _ask(self, item: int) -> None:
         chunk, indptr = self._table[item], self._indptr
         first, last = int(chunk[FIRST]), int(chunk[LAST])
         low, high = int(chunk[FROM_EDGE]), int(chunk[TO_EDGE])
@@ -80,10 +84,9 @@ class EdgesAhead:
     def _ask_for(self, begin: int, end: int, low: int, high: int) -> None:
         begin, end = max(int(begin), low), min(int(end), high)
         for file in self._files:
-            file.ask(begin - self._base, end - self._base)
+            file.ask(begin, end)
 
     def close(self) -> None:
         """Ask for nothing more."""
         for file in self._files:
             file.close()
-        self._files = []

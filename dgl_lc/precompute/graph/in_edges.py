@@ -43,12 +43,16 @@ class EdgeBlock:
         DGL's ids, by place; None if the weights are in this order already.
     weight : array or None
         None for an unweighted filter.
+    mapped : tuple of array
+        Maps of the files that these are read from; each begins with the
+        first edge of the graph.
     """
 
     begin: int
     indices: np.ndarray
     edge_ids: np.ndarray | None
     weight: np.ndarray | None
+    mapped: tuple[np.ndarray, ...] = ()
 
 
 class Counts(NamedTuple):
@@ -426,8 +430,14 @@ class DiskInEdges(InEdges):
         """Give a block with the edges from begin to end, which are checked."""
         low = max(0, int(np.searchsorted(self.indptr, begin, "right")) - 1)
         high = int(np.searchsorted(self.indptr, end, "left"))
-        self._graph.check_rows(low, max(low, high))
-        return EdgeBlock(0, self._graph.indices, None, weight)
+        graph = self._graph
+        graph.check_rows(low, max(low, high))
+        mapped = [graph.indices]
+        # Weights may have been converted, and are in memory then.
+        stored = graph.weights
+        if weight is not None and stored is not None:
+            mapped += [stored] if np.may_share_memory(weight, stored) else []
+        return EdgeBlock(0, graph.indices, None, weight, tuple(mapped))
 
     def key(self, weight: torch.Tensor | None = None) -> str:
         """Give the key that was computed when the graph was written."""

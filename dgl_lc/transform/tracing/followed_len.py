@@ -43,18 +43,15 @@ def _namespaces(model: nn.Module) -> Iterator[dict[str, Any]]:
                 if package not in _LIBRARIES:
                     packages.add(package)
                     yield names
-    for name in _names_within(frozenset(packages), len(sys.modules)):
+    for name in _names_within(frozenset(packages), tuple(sys.modules)):
         found = sys.modules.get(name)
         if hasattr(found, "__dict__"):
             yield vars(found)
 
 
 @lru_cache(maxsize=8)
-def _names_within(packages: frozenset[str], num_modules: int) -> list[str]:
-    """List the modules of some packages; there are thousands to look at.
-
-    ``num_modules`` is how many there are, so that new ones are found.
-    """
-    return [
-        name for name in list(sys.modules) if name.split(".")[0] in packages
-    ]
+def _names_within(
+    packages: frozenset[str], modules: tuple[str, ...]
+) -> list[str]:
+    """List the modules of some packages, of the thousands that there are."""
+    return [name for name in modules if name.split(".")[0] in packages]
