@@ -91,6 +91,19 @@ def test_rows_far_from_each_other_are_asked_for_one_by_one(tmp_path, asked):
     assert asked == [(10 * row, 10 * row + 10) for row in rows]
 
 
+def test_no_more_is_asked_for_than_edges_that_come_soon(
+    tmp_path, monkeypatch, asked
+):
+    monkeypatch.setattr(edges_ahead, "_AHEAD", 50_000)
+    indptr = np.arange(0, 2_000_001, 20_000)  # each row is a chunk
+    table = cut_chunks(None, indptr, indptr[[0, -1]]).table
+    coming = EdgesAhead(block_of(tmp_path, 2_000_000), table, None, indptr)
+    for item in range(3):
+        coming.begin(item)
+        assert asked[-1][1] == 60_000 + 20_000 * item
+    coming.close()
+
+
 def test_weights_on_disk_are_asked_for(tmp_path, monkeypatch):
     files = []
 

@@ -3,6 +3,7 @@
 import importlib
 import sys
 import threading
+import types
 
 import dgl
 import pytest
@@ -111,3 +112,18 @@ def test_a_module_that_is_imported_by_the_model_is_traced(
         torch.testing.assert_close(found, model(g, features()))
     finally:
         sys.modules.pop(name, None)
+
+
+def test_a_module_that_takes_the_place_of_another_is_searched(monkeypatch):
+    one, other = types.ModuleType("one_module"), types.ModuleType("another")
+    other.reverse = dgl.reverse
+
+    def patched():
+        return [owner for owner, *_ in dgl_hooks._wrapped_patches()]
+
+    monkeypatch.setitem(sys.modules, "one_module", one)
+    with dgl_hooks.transforming():
+        assert not any(owner is other for owner in patched())
+        monkeypatch.delitem(sys.modules, "one_module")
+        monkeypatch.setitem(sys.modules, "another", other)
+        assert any(owner is other for owner in patched())
