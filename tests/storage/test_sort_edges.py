@@ -320,7 +320,7 @@ def test_killed_by_the_clock(tmp_path):
     )  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", KILLED, *map(str, files),
-         str(tmp_path / "killed"), "0.05", "0.15", "60"],
+         str(tmp_path / "killed"), "0.05", "0.15", "600"],
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     *_, last = done.stdout.split()
