@@ -98,6 +98,9 @@ print(plain.LCJKNet(4, 3, 2)(None, torch.ones(4, 5, 4)).shape)
 
 
 def test_plain_modules_need_torch_and_dgl_alone():
+    graphbolt = sys.modules.get("dgl.graphbolt")
+    if graphbolt is not None and not hasattr(graphbolt, "__file__"):
+        pytest.skip("this DGL can't be imported without dgl_lc")
     found = subprocess.run(
         [sys.executable, "-c", _BLOCKED, str(ROOT)],
         capture_output=True, text=True,

@@ -198,6 +198,7 @@ def test_an_interrupted_stage_is_resumed(hops, tmp_path, epoch):
 
 SCRIPT = """
 import os, signal, sys
+import dgl_lc  # before dgl, which may not be importable otherwise
 sys.path.insert(0, {folder!r})
 from test_self_training import *
 
