@@ -55,7 +55,8 @@ def test_a_command_that_is_interrupted_says_so_in_one_line(number, tmp_path):
             tmp_path / "out"]  # fmt: skip
     code, _, err = interrupt(call, after_line("NodeData"), number)
     assert code == 128 + number
-    assert err.splitlines()[-1] == "dgl-lc: interrupted"
+    # Warnings of libraries may follow it.
+    assert err.splitlines().count("dgl-lc: interrupted") == 1
     assert "Traceback" not in err
 
 

@@ -311,7 +311,7 @@ def test_stages_of_other_inputs_are_refused_if_a_function_makes_them(
          "optimizer should be a function"),
         ({"unlabelled": TRAIN[:3]}, "unlabelled holds 3 nodes of train"),
         ({"unlabelled": VALID[:2]}, "unlabelled holds 2 nodes of valid"),
-        ({"unlabelled": [*DATA.test[:2], DATA.test[0]]}, "a node twice"),
+        ({"unlabelled": DATA.test[[0, 1, 0]]}, "a node twice"),
         ({"unlabelled": [400]}, "holds 400, and labels has"),
         ({"unlabelled": []}, "no node that may join"),
         ({"model": 3}, "the model should be a torch.nn.Module"),

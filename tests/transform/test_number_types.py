@@ -11,6 +11,7 @@ from dgl_lc.training import load_model, save_model
 from dgl_lc.transform.linearity import LINEAR, NONLINEAR, linearity
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values:UserWarning")
 @pytest.mark.parametrize(
     ("function", "kind"),
     [

@@ -208,14 +208,8 @@ def _patches() -> Iterator[Patch]:
         ),
     )
     if not _getitem_is_seen():
-        getitem = torch.Tensor.__getitem__
-        yield (
-            torch.Tensor,
-            "__getitem__",
-            lambda tracer, tensor, index: tracer.getitem(
-                getitem, tensor, index
-            ),
-        )
+        for name in ("__getitem__", "__setitem__"):
+            yield torch.Tensor, name, _items(name)
     for name in _STATIC + _STATIC_OF_SOME:
         if hasattr(dgl.DGLGraph, name):
             yield dgl.DGLGraph, name, _static(name)
@@ -293,6 +287,16 @@ def _getitem_is_seen() -> bool:
     with Look():
         tensor[0], tensor[:1]
     return len(seen) == 2
+
+
+def _items(name: str) -> Callable:
+    """Make a hook for ``tensor[index]``, or for writing there."""
+    original = getattr(torch.Tensor, name)
+
+    def traced(tracer: MessageTracer, *args: Any) -> Any:
+        return tracer.items(original, name, args)
+
+    return traced
 
 
 def _static(name: str) -> Callable:

@@ -72,12 +72,10 @@ class TorchTracer(Recorder, TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         return self.call(TorchCall(func, name, args, dict(kwargs or {})))
 
-    def getitem(self, original: Callable, tensor: Any, index: Any) -> Any:
-        """Record ``tensor[index]``, which old versions of torch hide."""
+    def items(self, original: Callable, name: str, args: tuple) -> Any:
+        """Record ``tensor[index]``, also on the left, which old torch hides."""
         with hidden():
-            return self.call(
-                TorchCall(original, "__getitem__", (tensor, index), {})
-            )
+            return self.call(TorchCall(original, name, args, {}))
 
     def length(self, item: Any) -> int:
         """Return the length of an item, followed if it is a tensor's."""

@@ -261,6 +261,7 @@ def test_a_model_without_a_graph_needs_nothing():
     assert caught.value.code == "LC001"
 
 
+@pytest.mark.filterwarnings("ignore:Lazy modules:UserWarning")
 def test_lazy_layers_have_to_be_called_first():
     def body(self, g, x):
         return self.fc(dgl.ops.copy_u_mean(g, x))
