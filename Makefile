@@ -11,9 +11,9 @@ demo: $(VENV)/.installed
 	$(BIN)/dgl-lc demo
 	@echo "These commands are in $(BIN): run \"source $(BIN)/activate\" first."
 
-# Four processes on two cores: many tests wait for processes of their own, or
+# Three processes on two cores: many tests wait for processes of their own, or
 # for the disk. Each takes neighbours, which share what was made for the first.
-FAST = -m "not slow" -n 4 --dist worksteal
+FAST = -m "not slow" -n 3 --dist worksteal
 
 # Tests start many processes, which would each compile the sources again where
 # the environment says that no bytecode is to be written.

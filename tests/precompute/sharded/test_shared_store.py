@@ -34,7 +34,8 @@ def _used(folder):
 def _compute(folder, ranks_fail, disk=None):
     """Write a store; some ranks fail where they compute their columns.
 
-    They wait until another rank has finished a part.
+    They wait until another rank has finished a part, or, if all ranks fail,
+    until each of them is about to.
     """
     folder = Path(folder)
     if disk is not None:
@@ -45,9 +46,11 @@ def _compute(folder, ranks_fail, disk=None):
     if dist.get_rank() in ranks_fail:
 
         def fail(self, sink, done):
-            alone = len(ranks_fail) == dist.get_world_size()
-            while not alone and not _mark_parts(folder):
-                time.sleep(0.01)
+            if len(ranks_fail) == dist.get_world_size():
+                dist.barrier()
+            else:
+                while not _mark_parts(folder):
+                    time.sleep(0.01)
             raise KeyboardInterrupt("stopped")
 
         rank_work.CpuWork.run = fail
